@@ -22,7 +22,7 @@ TASKS ?= 100000
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help toolchain check test-core msrv packages build build-lean static static-test install uninstall deb deb-test deb-lean deb-lean-test image image-test image-lean image-lean-test run smoke test-packages test-plan test chaos cache-traffic tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
+.PHONY: help toolchain check test-core test-classic msrv packages build build-lean static static-test install uninstall deb deb-test deb-lean deb-lean-test image image-test image-lean image-lean-test run smoke test-packages test-plan test chaos cache-traffic tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -139,13 +139,28 @@ test-packages: packages
 test-plan: toolchain
 	@scripts/test-plan.sh $(test_packages)
 
-# Those that do not depend on how PHP runs, with both executors.
-test: test-plan test-packages ## run all tests, with and without PHP
+# Passes the output of tests on, and fails unless a test has passed in each of these areas.
+ran = awk -v areas='$(1)' '{ print } BEGIN { count = split(areas, area, " ") } \
+	/^test .* ok$$/ { for (i = 1; i <= count; i++) if (index($$2, area[i]) == 1) has[area[i]] } \
+	END { for (i = 1; i <= count; i++) if (!(area[i] in has)) { print "make: test: nothing has passed in " area[i]; exit 1 } }'
+
+# The areas whose tests depend on the features of the interpreter, and those that do not need it.
+classic_areas := cli:: dev:: php:: plugins:: settings::
+lean_areas := repository::architecture:: cli::config:: cli::features::
+
+# Always of the whole workspace: the crates that do not have the features are then compiled once for all of them. Tests that do
+# not depend on how PHP runs are run with both executors.
+test: test-plan test-packages ## run all tests, with and without PHP, and classic mode alone
 	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace; scripts/test-fastcgi.sh
-	@cargo test --no-default-features --lib --bins
-	@cargo test --no-default-features --test server -- architecture:: config:: | awk '{ print } \
-	/^test repository::architecture::.* ok$$/ { laws = 1 } /^test cli::config::.* ok$$/ { settings = 1 } \
-	END { if (!laws || !settings) { print "make: test: nothing was run by these names"; exit 1 } }'
+	@$(MAKE) --no-print-directory test-classic
+	@cargo test --workspace --no-default-features --lib --bins
+	@cargo test --workspace --no-default-features --test server -- $(lean_areas) | $(call ran,$(lean_areas))
+
+# The settings of the features are refused, their functions are absent, and their folders of c/ are not compiled.
+classic := cargo test --workspace --no-default-features --features php
+test-classic: packages ## run the tests of the interpreter in a build without worker mode, tasks and traces
+	@$(with_php); $(classic) --test interpreter --test interrupter --test restart
+	@$(with_php); $(classic) --test server -- $(classic_areas) | $(call ran,$(classic_areas))
 
 chaos: packages ## run random programs against a model for SECONDS (60); SEED or FILE runs and shrinks a single round
 	@$(with_php); CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_FILE=$(FILE) \
@@ -182,7 +197,8 @@ jaeger: test-packages ## export traces to a Jaeger and read them back; builds it
 lint: packages ## check formatting, lints, documentation, dependencies and scripts
 	@cargo fmt --all --check
 	@$(with_php); cargo clippy --workspace --all-targets -- -D warnings
-	@cargo clippy --all-targets --no-default-features -- -D warnings
+	@$(with_php); cargo clippy --workspace --all-targets --no-default-features --features php -- -D warnings
+	@cargo clippy --workspace --all-targets --no-default-features -- -D warnings
 	@$(with_php); RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 	@cargo_deny=$$(scripts/cargo-deny.sh); "$$cargo_deny" --locked check bans licenses sources
 	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/*.sh scripts/peers/*.sh .ci/run; \

@@ -19,6 +19,7 @@ use svc_serve::{ExecutorFacts, InheritedSockets, PreparedServer, ReloadReading, 
 use svc_ffi::signals::{self, Signal};
 
 use crate::activation;
+use crate::build_features;
 use crate::commands::{self, Exit};
 use crate::development::BrowserReloads;
 use crate::early_stop::EarlyStop;
@@ -298,7 +299,7 @@ fn serve_until(
 
 /// Returns the output of `svc version`.
 pub fn version() -> String {
-    format!("svc {}\n{}", env!("CARGO_PKG_VERSION"), executor::version())
+    format!("svc {}\n{}{}", env!("CARGO_PKG_VERSION"), executor::version(), build_features::line())
 }
 
 #[cfg(feature = "php")]
@@ -311,7 +312,6 @@ mod executor {
 
     use svc_ffi::Php;
 
-    use crate::build_features;
     use crate::ini_files::IniFiles;
     use crate::installation::Installation;
     use crate::php::{self, PhpStartError};
@@ -322,7 +322,7 @@ mod executor {
 
     use super::{
         Arc, Config, Engine, Event, Exchange, ExecutorFacts, Exit, Log, MainThread, PreparedServer,
-        ReloadReport, Server, commands, fail, serve_until,
+        ReloadReport, Server, build_features, commands, fail, serve_until,
     };
 
     pub(super) fn run(

@@ -1,36 +1,63 @@
-//! Settings that need a cargo feature which this build does not have.
+//! The cargo features of this build, and the settings that need one which it lacks.
 
-use svc_core::config::{Config, Executor};
+#[cfg(feature = "php")]
+use svc_core::config::{Config, Executor, page};
 
-/// Returns an error for each setting that this build does not support.
-pub(crate) fn missing(config: &Config) -> Vec<String> {
-    missing_from(config, cfg!(feature = "worker"), cfg!(feature = "async"), cfg!(feature = "trace"))
+/// Every feature, and whether this build has it.
+const FEATURES: [(&str, bool); 4] = [
+    ("php", cfg!(feature = "php")),
+    ("worker", cfg!(feature = "worker")),
+    ("async", cfg!(feature = "async")),
+    ("trace", cfg!(feature = "trace")),
+];
+
+/// Returns the features of this build.
+pub(crate) fn names() -> Vec<&'static str> {
+    FEATURES.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| *name).collect()
 }
 
-fn missing_from(config: &Config, has_worker: bool, has_async: bool, has_trace: bool) -> Vec<String> {
+/// Returns the features of this build as a line of text.
+pub(crate) fn line() -> String {
+    let names = names();
+    format!("features: {}\n", if names.is_empty() { "none".to_owned() } else { names.join(", ") })
+}
+
+/// Returns an error for each setting that this build does not support.
+#[cfg(feature = "php")]
+pub(crate) fn missing(config: &Config) -> Vec<String> {
+    missing_from(config, &names())
+}
+
+#[cfg(feature = "php")]
+fn missing_from(config: &Config, features: &[&str]) -> Vec<String> {
     if config.serving.executor != Executor::Sapi {
         return Vec::new();
     }
-    let background = &config.background;
-    let hooks: Vec<_> = background.runtime_hooks.iter().map(|hook| hook.as_str()).collect();
-    let is_traced = config.tracing.as_ref().is_some_and(|tracing| tracing.export.is_some());
-    let workers = background.async_workers.to_string();
-    let hooks_in_effect = hooks.join(",");
+    // The rows have hooks that have no effect, too.
+    let rows = page::check_rows(config);
+    let exports_no_spans = config.tracing.as_ref().is_none_or(|tracing| tracing.export.is_none());
     [
-        (config.php.worker_mode_enabled && !has_worker, "WORKER_MODE_ENABLED", "true", "worker", "false"),
-        (background.async_workers > 0 && !has_async, "ASYNC_WORKERS", &workers, "async", "0"),
-        (!hooks.is_empty() && !has_worker, "RUNTIME_HOOKS", &hooks_in_effect, "worker", "none"),
-        (is_traced && !has_trace, "OTEL_ENABLED", "true", "trace", "false"),
+        ("WORKER_MODE_ENABLED", "worker", "false", "false"),
+        ("ASYNC_WORKERS", "async", "0", "0"),
+        ("RUNTIME_HOOKS", "worker", "none", "none"),
+        ("OTEL_ENABLED", "trace", "false", "false, or true with OTEL_TRACES_EXPORTER=none"),
     ]
     .iter()
-    .filter(|(is_missing, ..)| *is_missing)
-    .map(|(_, name, value, feature, accepted)| {
-        format!("{name}: {value:?} needs a build with the cargo feature {feature:?}; accepted: {accepted}")
+    .filter(|(variable, feature, ..)| {
+        !features.contains(feature) && !(*variable == "OTEL_ENABLED" && exports_no_spans)
+    })
+    .filter_map(|(variable, feature, off, accepted)| {
+        let value = &rows.iter().find(|row| row.name == *variable && row.value != *off)?.value;
+        let name = config.written_name(variable);
+        Some(format!(
+            "{name}: {value:?} needs a build with the cargo feature {feature:?}; accepted: {accepted}"
+        ))
     })
     .collect()
 }
 
 #[cfg(test)]
+#[cfg(feature = "php")]
 mod tests {
     use svc_core::config::RawConfig;
 
@@ -44,22 +71,29 @@ mod tests {
 
     #[test]
     fn a_setting_names_the_feature_that_it_needs() {
-        let config =
-            config(&[("ASYNC_WORKERS", "2"), ("RUNTIME_HOOKS", "net,sleep"), ("OTEL_ENABLED", "true")]);
-        assert_eq!(missing_from(&config, true, true, true), [""; 0]);
+        let settings = [("SVC_ASYNC_WORKERS", "2"), ("RUNTIME_HOOKS", "net,sleep"), ("OTEL_ENABLED", "true")];
+        let config = config(&settings);
+        assert_eq!(missing_from(&config, &["php", "worker", "async", "trace"]), [""; 0]);
         assert_eq!(
-            missing_from(&config, false, false, false),
+            missing_from(&config, &["php"]),
             [
-                r#"ASYNC_WORKERS: "2" needs a build with the cargo feature "async"; accepted: 0"#,
+                r#"SVC_ASYNC_WORKERS: "2" needs a build with the cargo feature "async"; accepted: 0"#,
                 r#"RUNTIME_HOOKS: "sleep,net" needs a build with the cargo feature "worker"; accepted: none"#,
-                r#"OTEL_ENABLED: "true" needs a build with the cargo feature "trace"; accepted: false"#,
+                r#"OTEL_ENABLED: "true" needs a build with the cargo feature "trace"; accepted: false, or true with OTEL_TRACES_EXPORTER=none"#,
             ]
         );
+        assert_eq!(missing_from(&config, &["php", "worker", "trace"]).len(), 1);
+    }
+
+    #[test]
+    fn metrics_and_logs_are_exported_without_the_feature_of_traces() {
+        let config = config(&[("OTEL_ENABLED", "true"), ("OTEL_TRACES_EXPORTER", "none")]);
+        assert_eq!(missing_from(&config, &["php"]), [""; 0]);
     }
 
     #[test]
     fn another_executor_needs_no_feature() {
         let config = config(&[("EXECUTOR", "stub"), ("RUNTIME_HOOKS", "all")]);
-        assert_eq!(missing_from(&config, false, false, false), [""; 0]);
+        assert_eq!(missing_from(&config, &[]), [""; 0]);
     }
 }

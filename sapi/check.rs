@@ -11,6 +11,7 @@ use svc_core::time;
 use svc_core::tls::{SessionConfig, client_config};
 use svc_serve::{notices, unavailable_ports};
 
+use crate::build_features;
 use crate::cli::CheckStyle;
 use crate::commands::{self, Exit};
 use crate::fastcgi;
@@ -142,9 +143,15 @@ fn rows(config: &Config, style: CheckStyle) -> Vec<page::CheckRow> {
 
 fn text(config: &Config, inspection: Option<&PhpInspection>, style: CheckStyle) -> String {
     let settings = page::check(&rows(config, style));
-    let Some(php) = inspection.filter(|_| !style.is_changed_only) else { return settings };
+    if style.is_changed_only {
+        return settings;
+    }
+    settings + "\n" + &inspection.map(php_text).unwrap_or_default() + &build_features::line()
+}
+
+fn php_text(php: &PhpInspection) -> String {
     let extensions: Vec<&str> = php.extensions.iter().map(|(name, _)| name.as_str()).collect();
-    let mut text = format!("{settings}\nPHP {}\n", php.version);
+    let mut text = format!("PHP {}\n", php.version);
     for file in &php.ini_files {
         text = text + "ini file: " + file + "\n";
     }
@@ -174,7 +181,7 @@ fn json(
         serde_json::json!({ "version": php.version, "ini_files": php.ini_files, "extensions": extensions })
     });
     let report = serde_json::json!({
-        "version": env!("CARGO_PKG_VERSION"), "settings": rows, "php": php, "errors": [], "warnings": warnings,
+        "version": env!("CARGO_PKG_VERSION"), "features": build_features::names(), "settings": rows, "php": php, "errors": [], "warnings": warnings,
     });
     format!("{report:#}\n")
 }

@@ -9,6 +9,7 @@ use svc_core::config::key::Section;
 use svc_core::config::keys::KEYS;
 use svc_core::config::page::{self, unlinked};
 
+use crate::build_features;
 use crate::cli::HelpTopic;
 use crate::command_table::{COMMANDS, COMMON_OPTIONS, CliCommand, CommandOption, EXAMPLES, Task};
 
@@ -45,7 +46,7 @@ fn overview() -> String {
          svc is configured with environment variables; run 'svc help settings' for a list.\n\
          Exit codes: 0 success; 1 runtime failure or forced stop; 2 invalid usage or settings.\n",
     );
-    text
+    text + "This build has the " + &build_features::line()
 }
 
 fn command_help(command: &CliCommand) -> String {

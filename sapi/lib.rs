@@ -11,7 +11,6 @@ mod apm;
 pub mod boot;
 #[cfg(feature = "php")]
 mod boot_messages;
-#[cfg(feature = "php")]
 mod build_features;
 mod cgi;
 pub mod check;

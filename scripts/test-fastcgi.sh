@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 export SVC_TEST_EXECUTOR=fastcgi
-all=$(cargo test --quiet --test server -- --list | sed -n 's/: test$//p')
+all=$(cargo test --workspace --quiet --test server -- --list | sed -n 's/: test$//p')
 mapfile -t tests < <(awk '
     # Whether the test is the module or test that the line names, or below it.
     function names(line) { return $0 == line || index($0, line "::") == 1 }
@@ -17,4 +17,4 @@ mapfile -t tests < <(awk '
         if (found) print
     }' tests/server/fastcgi/areas.txt - <<<"$all")
 [ ${#tests[@]} -gt 0 ] || { echo "test-fastcgi: no test has such a name" >&2; exit 1; }
-cargo test --quiet --test server -- --exact "${tests[@]}"
+cargo test --workspace --quiet --test server -- --exact "${tests[@]}"

@@ -47,6 +47,13 @@ use std::path::{Path, PathBuf};
 
 pub use svc::{Log, Svc, command, written};
 
+/// Whether a test runs in worker mode, for each mode of the server that is tested: classic mode, and worker mode.
+pub const IS_WORKER: [bool; 1 + cfg!(feature = "worker") as usize] = [
+    false,
+    #[cfg(feature = "worker")]
+    true,
+];
+
 /// Returns the folder of the repository.
 pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is a folder of the repository")

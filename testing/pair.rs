@@ -17,9 +17,6 @@ use crate::spans::{ExportedSpan, Spans};
 /// PHP functions for all programs.
 const WHAT: &str = include_str!("../tests/php/apm_what.php");
 
-/// Classic mode, and worker mode with hooks.
-pub const MODES: [bool; 2] = [false, true];
-
 /// Two servers that differ only in the plugin.
 #[derive(Debug)]
 pub struct Pair {

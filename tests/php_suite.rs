@@ -1,5 +1,4 @@
 //! PHP's own tests through the real binary: the failures must be exactly those that the page on conformance lists.
-#![cfg(feature = "php")]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -172,10 +172,10 @@ static const step after_modules[] = {
 #endif
     {.install = shim_stream_guard_install},
     {.install = shim_interrupts_install},
+    {.install = shim_fiber_class_install},
 #ifdef SVC_WORKER
     {.install = shim_input_install},
     {.install = shim_loading_install},
-    {.install = shim_fiber_class_install},
     {.install = shim_collector_install},
     {.install = shim_own_instances_install},
     {.install = shim_wait_hooks_install},

@@ -21,6 +21,7 @@
 //! | `patterns`, `key` | a URL | the key of its responses |
 //! | `tag` | `Cache-Tag`, `Surrogate-Key` | tags |
 //! | `entry` | a complete response | what answers requests |
+//! | `variants` | complete responses to one URL | the one for a request, and the memory of all |
 //! | `partition` | requests, responses, purges | which requests are answered, run or wait |
 //! | `recent_keys`, `purges` | | the recent past of a partition |
 //! | `response_cache` | | all partitions, behind their locks |
@@ -42,6 +43,7 @@ mod response_cache;
 mod storable;
 mod structured;
 mod tag;
+mod variants;
 mod vary;
 
 pub use self::directives::Directives;

@@ -16,8 +16,8 @@ use std::collections::hash_map::{Entry, RandomState};
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
+use quick_cache::OptionsBuilder;
 use quick_cache::unsync::Cache;
-use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 
 use super::entry::StoredEntry;
 use super::freshness::Usability;
@@ -25,12 +25,10 @@ use super::key::CacheKey;
 use super::purges::{Purge, Purges};
 use super::recent_keys::RecentKeys;
 use super::tag::CacheTag;
-use super::vary::VaryNames;
-use crate::allocation::{allocated, allocated_shared};
+use super::variants::{EvictedVariants, VariantSet, VariantWeigher};
 use crate::http::Head;
 use crate::limits::{
     CACHE_BYTES_PER_RECENT_KEY, CACHE_CONDITION_TIME, CACHE_PASS_TIME, CACHE_RECENT_KEYS_MAX, CACHE_SHARE,
-    CACHE_VARIANTS_MAX,
 };
 use crate::sync::primitive::Arc;
 
@@ -50,14 +48,6 @@ pub struct Partition<F> {
     entries: u64,
     /// The number of the last flight or follower.
     last_number: u64,
-}
-
-/// The stored responses to one URL, the oldest first.
-#[derive(Debug)]
-struct VariantSet {
-    vary: VaryNames,
-    variants: Box<[Arc<StoredEntry>]>,
-    weight: u64,
 }
 
 /// A response that is being received: for one key, and for one variant of it if its `Vary` is known.
@@ -469,70 +459,6 @@ impl Following {
     /// Returns the key of the response that it waits for.
     pub fn key(&self) -> &CacheKey {
         &self.flight.key
-    }
-}
-
-impl VariantSet {
-    fn new(key: &CacheKey, vary: VaryNames, variants: Vec<Arc<StoredEntry>>) -> Self {
-        let weight = Self::weight_of(key, &variants);
-        Self { vary, variants: variants.into_boxed_slice(), weight }
-    }
-
-    /// Adds a response to those of `old`. It replaces the one for the same requests; responses that vary by other fields
-    /// are dropped, because their requests are unknown.
-    fn with(old: Option<&Self>, key: &CacheKey, entry: &Arc<StoredEntry>, weight_max: u64) -> Self {
-        let is_kept = |variant: &&Arc<StoredEntry>| variant.vary() == entry.vary() && !variant.is_like(entry);
-        let kept = old.map_or(&[][..], |old| &old.variants).iter().filter(is_kept).map(Arc::clone);
-        let mut variants: Vec<_> = kept.chain([Arc::clone(entry)]).collect();
-        while variants.len() > 1
-            && (variants.len() > CACHE_VARIANTS_MAX || Self::weight_of(key, &variants) > weight_max)
-        {
-            variants.remove(0);
-        }
-        Self::new(key, entry.vary().clone(), variants)
-    }
-
-    fn has_like(&self, entry: &StoredEntry) -> bool {
-        self.variants.iter().any(|variant| variant.is_like(entry))
-    }
-
-    fn variant(&self, values: &[u8]) -> Option<&Arc<StoredEntry>> {
-        self.variants.iter().find(|variant| variant.is_for(values))
-    }
-
-    fn weight_of(key: &CacheKey, variants: &[Arc<StoredEntry>]) -> u64 {
-        let vary = variants.last().map_or(0, |variant| variant.vary().memory_bytes());
-        let own = allocated_shared(size_of::<Self>()) + allocated(size_of_val(variants)) + vary;
-        let own = (own + allocated_shared(key.len()) + TABLE_BYTES) as u64;
-        let bytes = own + variants.iter().map(|variant| variant.weight()).sum::<u64>();
-        bytes + bytes / GAPS_SHARE
-    }
-}
-
-/// The divisor for the memory that libc loses to fragmentation, because allocations differ in length.
-const GAPS_SHARE: u64 = 8;
-
-/// The approximate size of the table entries of a set, in bytes.
-const TABLE_BYTES: usize = 192;
-
-#[derive(Clone, Debug)]
-struct VariantWeigher;
-
-impl Weighter<CacheKey, Arc<VariantSet>> for VariantWeigher {
-    fn weight(&self, _key: &CacheKey, resource: &Arc<VariantSet>) -> u64 {
-        resource.weight
-    }
-}
-
-/// Collects the evicted responses.
-#[derive(Clone, Debug)]
-struct EvictedVariants;
-
-impl Lifecycle<CacheKey, Arc<VariantSet>> for EvictedVariants {
-    type RequestState = Vec<(CacheKey, Arc<VariantSet>)>;
-
-    fn on_evict(&self, evicted: &mut Self::RequestState, key: CacheKey, resource: Arc<VariantSet>) {
-        evicted.push((key, resource));
     }
 }
 

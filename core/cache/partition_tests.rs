@@ -7,6 +7,7 @@ use super::super::patterns::NamePatterns;
 use super::super::{EntryOptions, FreshnessPolicy, ReceivedAt, ReceivedResponse};
 use super::*;
 use crate::http::{Fields, HeadLimits, Parsed, parse};
+use crate::limits::CACHE_VARIANTS_MAX;
 use crate::time;
 
 /// A cache whose followers are numbers, with a simulated clock.

@@ -81,6 +81,12 @@ impl Config {
     pub fn settings(&self) -> &[Setting] {
         &self.settings
     }
+
+    /// Returns the variable or option of a setting as the operator wrote it, for error messages.
+    pub fn written_name(&self, variable: &str) -> String {
+        let setting = self.settings.iter().find(|setting| setting.key.variable == variable);
+        setting.map_or_else(|| variable.to_owned(), |setting| setting.source.name(variable))
+    }
 }
 
 #[derive(Default)]

@@ -19,6 +19,7 @@ use crate::limits::{FIRST_BYTE_GRACE, LINGER_BYTES_MAX, LINK_STEPS_MAX};
 use crate::pool::End;
 use crate::sync::primitive::Arc;
 
+use super::body_reader::BodyReader;
 use super::buffers::Buffers;
 use super::command::{
     Command, ConnectionTerms, Ended, Grant, Incoming, Input, Peer, Rejected, Sent, Unreadable, WireProtocol,
@@ -26,7 +27,7 @@ use super::command::{
 use super::http2::Http2;
 use super::lingering::Lingering;
 use super::output::Output;
-use super::stream::{BodyReader, Pause, ResponseFacts, Stream, Unwanted};
+use super::stream::{Pause, ResponseFacts, Stream, Unwanted};
 use super::timers::{Timer, TimerTable};
 
 /// A connection that speaks HTTP/1.

@@ -6,8 +6,8 @@
 
 use crate::limits::LINGER_BYTES_MAX;
 
+use super::body_reader::BodyReader;
 use super::command::Command;
-use super::stream::BodyReader;
 
 /// The input after the last response.
 #[derive(Debug)]

@@ -17,7 +17,7 @@
 //! | `http1`, `http2` | the protocols |
 //! | `buffers` | the input and output of an HTTP/1 connection |
 //! | `lingering` | the end of a connection whose peer may still be sending |
-//! | `stream`, `reply` | one request and its body, and the reply to it |
+//! | `stream`, `body_reader`, `reply` | one request, its body, and the reply to it |
 //! | `output`, `source` | pending output, and where the bytes of a reply are |
 //! | `http2_head`, `http2_stream`, `http2_streams` | the parts of HTTP/2: a head, a stream, all streams |
 //! | `http2_uploads`, `upload_window` | the receive windows of HTTP/2 |
@@ -43,6 +43,7 @@
 //!
 //! A connection is *at rest* while no request, byte or message of it is under way.
 
+mod body_reader;
 mod buffers;
 mod command;
 mod draining_stream;

@@ -2,8 +2,8 @@
 //!
 //! The stream takes its steps until it needs its owner, its protocol or its peer. A body is read only if it is wanted: in
 //! memory while it is short, then spooled to disk piece by piece, and no more is read while a piece is on its way. Message
-//! framing is up to the [`Carrier`], the meaning of the request up to the owner. Both protocols share the turn of a stream
-//! and the reader of its body, which are therefore here.
+//! framing is up to the [`Carrier`], the meaning of the request up to the owner. Both protocols share the turn of a stream,
+//! which is therefore here.
 //!
 //! ```text
 //!   Routing ──ReadBody──▶ ReadingBody ──complete──▶ Waiting ──parts──▶ Replying ──▶ (its protocol ends it)
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::http::{BodyDecoder, BodyError, BodyFraming, Fields, Version};
-use crate::limits::BODY_MEMORY_MAX;
-use crate::pool::{Body, End, Part};
+use crate::pool::{End, Part};
 use crate::spool::{Share, SpoolError, SpoolFile};
 
+use super::body_reader::{BodyReader, BodyStep};
 use super::command::{Announced, Ask, Decision, Grant};
 use super::output::Output;
 use super::reply::{Frame, Reply, ReplyStep};
@@ -188,7 +188,7 @@ impl<R> Stream<R> {
     /// Returns the number of bytes of its body that the owner still awaits; 0 if that is unknown.
     pub(super) fn awaited_body_bytes(&self) -> u64 {
         match &self.phase {
-            StreamPhase::ReadingBody(body) => body.reader.decoder.remaining().unwrap_or(0),
+            StreamPhase::ReadingBody(body) => body.reader.remaining().unwrap_or(0),
             _ => 0,
         }
     }
@@ -511,150 +511,6 @@ impl<R> Stream<R> {
                 self.interruption = Some(Interruption::WaitOver);
             }
             StreamPhase::Routing(_) | StreamPhase::Replying(_) => {}
-        }
-    }
-}
-
-/// A body that is being read.
-#[derive(Debug)]
-pub(super) struct BodyReader {
-    decoder: BodyDecoder,
-    memory: Vec<u8>,
-    file: Option<SpoolFile>,
-    state: ReaderState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReaderState {
-    /// Accepts bytes.
-    Open,
-    /// A piece, and the file with it, is being spooled.
-    Spooling,
-    /// The spool had no room for the piece.
-    Starved,
-}
-
-/// What a body needs next.
-#[derive(Debug)]
-pub(super) enum BodyStep {
-    /// More bytes from the client.
-    Bytes,
-    /// Nothing: the body is complete.
-    Nothing(Body),
-    /// Room in the spool.
-    Room,
-    /// Append these bytes to this file, or to a new one.
-    Spool(Option<SpoolFile>, Vec<u8>),
-    /// The result of the pending write.
-    Disk,
-}
-
-impl BodyReader {
-    /// Starts before the first byte that `decoder` expects.
-    pub(super) fn new(decoder: BodyDecoder) -> Self {
-        Self { decoder, memory: Vec::new(), file: None, state: ReaderState::Open }
-    }
-
-    /// Returns whether the whole body has been received.
-    pub(super) fn is_read(&self) -> bool {
-        self.decoder.is_done()
-    }
-
-    /// Returns whether the spool has no room for the pending piece.
-    pub(super) fn is_starved(&self) -> bool {
-        self.state == ReaderState::Starved
-    }
-
-    /// Returns whether a piece is being spooled.
-    pub(super) fn is_spooling(&self) -> bool {
-        self.state == ReaderState::Spooling
-    }
-
-    /// Consumes body bytes from the front of `input`; returns the bytes consumed and the body bytes decoded from them.
-    ///
-    /// # Errors
-    ///
-    /// If the coding is malformed or the body too long.
-    pub(super) fn take(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
-        debug_assert!(self.state == ReaderState::Open, "bytes taken while {:?}", self.state);
-        let before = self.memory.len();
-        // Restored on errors, so that `discard` can continue behind a body that is too long.
-        let decoder = self.decoder.clone();
-        let progress = match self.decoder.decode(input, &mut self.memory) {
-            Ok(progress) => progress,
-            Err(error) => {
-                self.decoder = decoder;
-                return Err(error);
-            }
-        };
-        Ok((progress.consumed, self.memory.len() - before))
-    }
-
-    /// Consumes and drops body bytes from the front of `input`; returns the same as [`take`](Self::take).
-    ///
-    /// # Errors
-    ///
-    /// As `take`.
-    pub(super) fn discard(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
-        let taken = self.take(input);
-        self.memory.clear();
-        taken
-    }
-
-    /// Turns into a reader for a body that is not needed; its bytes must be [`discard`](Self::discard)ed.
-    #[must_use]
-    pub(super) fn unwanted(self) -> Self {
-        Self::new(self.decoder.without_limit())
-    }
-
-    /// Records the end of the body, in a protocol that signals it separately.
-    pub(super) fn end(&mut self) {
-        self.decoder.end();
-    }
-
-    /// Returns the next step, and hands over the piece or the body with it.
-    pub(super) fn next(&mut self) -> BodyStep {
-        match self.state {
-            ReaderState::Spooling => return BodyStep::Disk,
-            ReaderState::Starved => return BodyStep::Room,
-            ReaderState::Open => {}
-        }
-        let done = self.decoder.is_done();
-        let to_disk = self.memory.len() > BODY_MEMORY_MAX || (done && self.file.is_some());
-        if to_disk && !self.memory.is_empty() {
-            self.state = ReaderState::Spooling;
-            return BodyStep::Spool(self.file.take(), std::mem::take(&mut self.memory));
-        }
-        if !done {
-            return BodyStep::Bytes;
-        }
-        BodyStep::Nothing(match self.file.take() {
-            Some(file) => Body::Spooled(file),
-            None if self.memory.is_empty() => Body::Empty,
-            None => Body::Memory(std::mem::take(&mut self.memory)),
-        })
-    }
-
-    /// Takes the file and the buffer back after a piece was written.
-    pub(super) fn spooled(&mut self, file: SpoolFile, mut buffer: Vec<u8>) {
-        buffer.clear();
-        self.file = Some(file);
-        self.memory = buffer;
-        self.state = ReaderState::Open;
-    }
-
-    /// Takes a refused piece back; returns whether a retry may succeed because the spool is only full for now.
-    pub(super) fn refused(&mut self, file: Option<SpoolFile>, bytes: Vec<u8>, error: &SpoolError) -> bool {
-        self.file = file;
-        self.memory = bytes;
-        self.state = ReaderState::Starved;
-        matches!(error, SpoolError::Full)
-    }
-
-    /// Allows another attempt to spool the piece.
-    pub(super) fn retry(&mut self) {
-        if self.state == ReaderState::Starved {
-            self.state = ReaderState::Open;
         }
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! | file | in | out |
 //! |---|---|---|
+//! | `routing` | the entry files of the settings | the routing mode of each part of the site |
 //! | `route` | routing mode, normalised path | the candidates to look for, in order |
 //! | `resolve` | candidates, the disk | open files, a script, a redirect, nothing |
 //! | `relative_path` | two real paths | the path from the root to the target of a link |
@@ -34,6 +35,7 @@ mod representation;
 mod resolve;
 mod route;
 mod route_cache;
+mod routing;
 mod sendfile_roots;
 mod sent_file;
 pub mod slice;
@@ -44,8 +46,9 @@ pub use self::cache::{LookBegun, Lookup, StaticCache};
 pub use self::relative_path::RelativePath;
 pub use self::representation::{BodyPiece, Representation, represent};
 pub use self::resolve::{DocumentRoot, FoundScript, Resolved, StaticFile, directory_location};
-pub use self::route::{Candidate, Routing, RoutingMode, SitePart, route};
+pub use self::route::{Candidate, route};
 pub use self::route_cache::RouteCache;
+pub use self::routing::{Routing, RoutingMode, SitePart};
 pub use self::sendfile_roots::{FoundFile, SendfileRoots};
 pub use self::sent_file::{kept, represent_sent};
 pub use self::stored_asset::{StoredBody, represent_stored};

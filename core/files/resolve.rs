@@ -30,7 +30,8 @@ use rustix::io::Errno;
 
 use super::file_version::FileVersion;
 use super::relative_path::RelativePath;
-use super::route::{Candidate, RoutingMode, route};
+use super::route::{Candidate, route};
+use super::routing::RoutingMode;
 use crate::http::Coding;
 use crate::http::uri::{encode_path, has_dot_segment_file};
 use crate::limits::FILE_READ_TRIES;

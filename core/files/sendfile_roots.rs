@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use super::relative_path::RelativePath;
 use super::resolve::{Root, StaticFile};
-use super::route::is_source;
+use super::routing::is_source;
 use crate::http::NamedFile;
 use crate::http::uri::has_dot_segment_file;
 

@@ -3,7 +3,6 @@
 //! A program changes everything that a request can change, waits wherever a request can wait, and checks after each wait
 //! that its state is unchanged; its answer must equal the answer of the model. A round is 256 programs on 64 clients and 2
 //! workers. `make chaos` runs for a given time; `make chaos SEED=...` repeats a seed that failed and shrinks its programs.
-#![cfg(feature = "php")]
 
 mod errands;
 mod faults;

@@ -3,18 +3,24 @@
 //! A folder is an area and a file a topic: `cargo test --test server -- worker::limits` runs one file. Two programs are
 //! separate: `php_suite`, which keeps the machine busy for minutes, and `chaos`, which has separate modules.
 
+#[cfg(feature = "trace")]
 mod apm;
 mod applications;
+#[cfg(feature = "async")]
 mod r#async;
 mod cache;
 mod cli;
 mod dev;
 mod fastcgi;
 mod files;
+// In requests and in tasks.
+#[cfg(feature = "async")]
 mod hooks;
 mod http;
 mod ops;
+#[cfg(feature = "php")]
 mod php;
+#[cfg(feature = "php")]
 mod plugins;
 mod policy;
 mod pool;
@@ -22,4 +28,5 @@ mod process;
 mod repository;
 mod settings;
 mod trace;
+#[cfg(feature = "worker")]
 mod worker;

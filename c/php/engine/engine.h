@@ -102,6 +102,10 @@ void shim_memory_limit_after_bailout(void);
 /* Call when a worker boots: there is no memory left behind. */
 void shim_memory_limit_forget(void);
 
+/* ---- Corrections of PHP's class Fiber (fiber_class.c) ---- */
+
+void shim_fiber_class_install(void);
+
 /* ---- Classes that only svc instantiates (sealed.c) ---- */
 
 /* Registers a final class with these methods. `create` allocates an object; NULL if objects have no state. */

@@ -215,10 +215,6 @@ void shim_fibers_lose(void (*lose)(shim_fiber *fiber));
 /* The worker serves no more requests: frees the idle request stacks. */
 void shim_fibers_forget(void);
 
-/* ---- The parts of PHP's class Fiber that affect requests (fiber_class.c) ---- */
-
-void shim_fiber_class_install(void);
-
 /* ---- Suspended fibers of a request that ends (left_fibers.c) ---- */
 
 /* Fibers of scripts that are suspended when their request ends.

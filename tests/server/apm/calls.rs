@@ -1,13 +1,13 @@
 //! The plugin apm: calls of databases, stores and HTTP servers become spans and behave as before.
-#![cfg(all(feature = "php", feature = "trace"))]
 
 use serde_json::{Value, json};
 
+use svc_testing::IS_WORKER;
 use svc_testing::backend::Backend;
 use svc_testing::command;
 use svc_testing::databases::{self, PASSWORD, USER};
 use svc_testing::fetched::fetched;
-use svc_testing::pair::{Calls, MODES, Pair, constants_of, says};
+use svc_testing::pair::{Calls, Pair, constants_of, says};
 use svc_testing::plugins::Plugins;
 use svc_testing::spans::Spans;
 
@@ -15,7 +15,7 @@ use svc_testing::spans::Spans;
 const PROGRAM: &str = include_str!("../../php/apm_calls.php");
 
 fn queries_are_spans(constants: &Value, system: &str, missing: &Value) {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let pair = Pair::start(PROGRAM, constants, &[], is_worker);
         let calls = pair.same("pdo");
         calls.keeps("secret");
@@ -82,7 +82,7 @@ fn queries_of_pdo_pgsql_are_spans() {
 
 #[test]
 fn callbacks_jumps_and_bounds_leave_nothing_behind() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         // One request has more spans than the default queue holds.
         let pair = Pair::start(PROGRAM, &json!({}), &[("OTEL_BSP_MAX_QUEUE_SIZE", "65536")], is_worker);
         let calls = pair.same("sqlite-callback");
@@ -105,7 +105,7 @@ fn callbacks_jumps_and_bounds_leave_nothing_behind() {
 #[test]
 fn queries_of_mysqli_are_spans() {
     let Some(database) = databases::mariadb() else { return };
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let constants = constants_of(&database);
         let pair = Pair::start(PROGRAM, &constants, &[("PLUGIN_APM_SLOW_QUERY_MS", "0")], is_worker);
         let calls = pair.same("mysqli");
@@ -144,7 +144,7 @@ fn queries_of_mysqli_are_spans() {
 
 /// The end of an SQL string depends on how the server reads a backslash.
 fn backslashes_are_read(constants: &Value, cases: &[&str]) {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let pair = Pair::start(PROGRAM, constants, &[], is_worker);
         for case in cases {
             let calls = pair.same(case);
@@ -178,7 +178,7 @@ fn queries_of_pgsql_are_spans() {
     let port = database.address().port();
     let name = database.name();
     let dsn = format!("host=127.0.0.1 port={port} dbname={name} user={USER} password={PASSWORD}");
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let pair = Pair::start(PROGRAM, &json!({ "DSN": dsn }), &[], is_worker);
         let calls = pair.same("pgsql");
         calls.keeps(PASSWORD);
@@ -216,7 +216,7 @@ fn commands_of_redis_are_spans() {
     let Some((store, extensions)) = databases::redis().zip(fetched("php-extensions")) else { return };
     let port = store.address().port();
     let ini = format!("extension={extensions}/redis.so");
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let pair = Pair::start_with(PROGRAM, &json!({ "PORT": port }), &[], is_worker, &[&ini]);
         let calls = pair.same("redis");
         calls.keeps("secret");
@@ -239,7 +239,7 @@ fn commands_of_memcached_are_spans() {
     let Some((store, extensions)) = databases::memcached().zip(fetched("php-extensions")) else { return };
     let port = store.address().port();
     let ini = format!("extension={extensions}/memcached.so");
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let pair = Pair::start_with(PROGRAM, &json!({ "PORT": port }), &[], is_worker, &[&ini]);
         let calls = pair.same("memcached");
         assert_eq!(calls.count(&format!("getByKey 127.0.0.1:{port}")), 1, "an object that was in the store");
@@ -276,7 +276,7 @@ fn server() -> Backend {
 
 #[test]
 fn a_handle_begins_again_where_it_was_redirected_from() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let backend = Backend::tcp(|visit| {
             let request = visit.request()?;
             let to = if request.contains("/old") { "Location: /new\r\n" } else { "" };
@@ -329,7 +329,7 @@ const THEIRS: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 #[test]
 fn requests_of_curl_are_spans_and_pass_the_trace_on() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let backend = server();
         let url = format!("http://{}", backend.address());
         let pair = Pair::start(PROGRAM, &json!({ "URL": url }), &[("OTEL_REDACT_QUERY", "token")], is_worker);
@@ -377,7 +377,7 @@ fn requests_of_curl_are_spans_and_pass_the_trace_on() {
 
 #[test]
 fn transfers_end_with_their_multi_handle() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let backend = server();
         let url = format!("http://{}", backend.address());
         let calls = Pair::start(PROGRAM, &json!({ "URL": url }), &[], is_worker).same("curl-gone");
@@ -396,7 +396,7 @@ fn transfers_end_with_their_multi_handle() {
 
 #[test]
 fn streams_of_http_are_spans_and_pass_the_trace_on() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let backend = server();
         let url = format!("http://{}", backend.address());
         let pair = Pair::start(PROGRAM, &json!({ "URL": url }), &[], is_worker);
@@ -436,6 +436,7 @@ fn one_trace_goes_through_two_servers() {
 }
 
 /// The `tracestate` that each call sends, by path; `None` stands for the request's own state.
+#[cfg(feature = "async")]
 const STATES: [(&str, Option<&str>); 14] = [
     ("/curl", None),
     ("/curl-fields", None),
@@ -453,10 +454,12 @@ const STATES: [(&str, Option<&str>); 14] = [
     ("/task", None),
 ];
 
+#[cfg(feature = "async")]
 #[test]
 fn the_state_of_the_trace_goes_along() {
     const STATE: &str = "rojo=00f067aa0ba902b7,t61@congo=a b";
-    for (is_worker, sampled) in MODES.into_iter().flat_map(|mode| [(mode, "always_on"), (mode, "always_off")])
+    for (is_worker, sampled) in
+        IS_WORKER.into_iter().flat_map(|mode| [(mode, "always_on"), (mode, "always_off")])
     {
         let spans = Spans::collect();
         let backend = server();

@@ -1,14 +1,14 @@
 //! The plugin apm: calls that are cut short, and the calls after them.
-#![cfg(all(feature = "php", feature = "trace"))]
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use svc_testing::IS_WORKER;
 use svc_testing::Svc;
 use svc_testing::backend::Backend;
 use svc_testing::client::eventually;
 use svc_testing::databases::{self, PASSWORD, USER};
-use svc_testing::pair::{Calls, MODES, Pair, constants_of};
+use svc_testing::pair::{Calls, Pair, constants_of};
 use svc_testing::spans::{ExportedSpan, Spans};
 
 /// Every case of these tests.
@@ -33,7 +33,7 @@ fn is_well(calls: &Calls) {
 
 #[test]
 fn fibers_end_in_the_middle_of_calls() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let backend = server();
         let pair =
             Pair::start(PROGRAM, &constants(&backend), &[("OTEL_BSP_MAX_QUEUE_SIZE", "65536")], is_worker);
@@ -80,10 +80,15 @@ fn limits_end(pair: &Pair, cases: &[&str]) {
 
 /// Checks the cases in classic mode, and in worker mode with and without hooks.
 fn limited(constants: &Value, cases: &[&str]) {
-    let kinds: [(bool, &[(&str, &str)]); 3] =
-        [(false, &[]), (true, &[]), (true, &[("RUNTIME_HOOKS", "none")])];
+    let kinds: &[(bool, &[(&str, &str)])] = &[
+        (false, &[]),
+        #[cfg(feature = "worker")]
+        (true, &[]),
+        #[cfg(feature = "worker")]
+        (true, &[("RUNTIME_HOOKS", "none")]),
+    ];
     for (is_worker, settings) in kinds {
-        limits_end(&Pair::start(PROGRAM, constants, settings, is_worker), cases);
+        limits_end(&Pair::start(PROGRAM, constants, settings, *is_worker), cases);
     }
 }
 
@@ -152,7 +157,7 @@ fn late(spans: &Spans, request: &ExportedSpan) -> ExportedSpan {
 
 #[test]
 fn a_call_goes_on_when_the_client_leaves() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let (spans, backend) = (Spans::collect(), server());
         let svc = waiting(&spans, &backend, is_worker, &[]);
         let mut client = svc.client();
@@ -169,7 +174,7 @@ fn a_call_goes_on_when_the_client_leaves() {
 
 #[test]
 fn a_drain_waits_for_calls_or_cuts_them_off() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         for (limit, is_answered) in [("30", true), ("1", false)] {
             let (spans, backend) = (Spans::collect(), server());
             let mut svc = waiting(&spans, &backend, is_worker, &[("DRAIN_TIMEOUT_SECONDS", limit)]);

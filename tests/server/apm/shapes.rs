@@ -1,19 +1,20 @@
 //! The plugin apm: calls of every form and with any arguments behave as without the plugin.
-#![cfg(all(feature = "php", feature = "trace"))]
 
 use serde_json::{Value, json};
 
+use svc_testing::IS_WORKER;
 use svc_testing::backend::Backend;
 use svc_testing::databases::{self, PASSWORD, USER};
 use svc_testing::fetched::fetched;
-use svc_testing::pair::{MODES, Pair, constants_of};
+use svc_testing::pair::{Pair, constants_of};
 
 /// Every case of these tests.
 const PROGRAM: &str = include_str!("../../php/apm_shapes.php");
 
 /// Returns a pair with strict types and one without, in each mode.
 fn pairs(constants: &Value, directives: &[&str]) -> impl Iterator<Item = Pair> {
-    let kinds = MODES.into_iter().flat_map(|is_worker| [false, true].map(|is_strict| (is_worker, is_strict)));
+    let kinds =
+        IS_WORKER.into_iter().flat_map(|is_worker| [false, true].map(|is_strict| (is_worker, is_strict)));
     kinds.map(move |(is_worker, is_strict)| {
         let begin = if is_strict { "<?php declare(strict_types=1);" } else { "<?php" };
         Pair::start_with(&PROGRAM.replacen("<?php", begin, 1), constants, &[], is_worker, directives)

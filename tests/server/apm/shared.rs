@@ -1,5 +1,5 @@
 //! The plugin apm: each request that uses an object shared by the worker's requests has its calls in its own trace.
-#![cfg(all(feature = "php", feature = "trace"))]
+#![cfg(feature = "worker")]
 
 use svc_testing::Svc;
 use svc_testing::backend::Backend;

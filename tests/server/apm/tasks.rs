@@ -1,11 +1,12 @@
 //! The plugin apm: calls inside background tasks belong to the trace of the task's requester.
-#![cfg(all(feature = "php", feature = "trace", feature = "async"))]
+#![cfg(feature = "async")]
 
 use serde_json::{Value, json};
 
+use svc_testing::IS_WORKER;
 use svc_testing::backend::Backend;
 use svc_testing::databases;
-use svc_testing::pair::{MODES, Pair, constants_of};
+use svc_testing::pair::{Pair, constants_of};
 
 /// Every case of these tests.
 const PROGRAM: &str = include_str!("../../php/apm_tasks.php");
@@ -23,7 +24,7 @@ fn constants(backend: &Backend) -> Value {
 }
 
 fn tasks_are_observed(constants: &Value, backend: &Backend) {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let pair = Pair::start(PROGRAM, constants, &TASKS, is_worker);
         let calls = pair.same("tasks");
         let dispatching = pair.spans.beside(&calls.request, "dispatching");
@@ -65,7 +66,7 @@ fn queries_in_tasks_hang_below_their_requester() {
 #[test]
 fn a_task_of_a_task_continues_the_trace() {
     let backend = server();
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let pair = Pair::start(PROGRAM, &constants(&backend), &TASKS, is_worker);
         let calls = pair.same("nested");
         let outer = pair.spans.beside(&calls.request, "outer");
@@ -78,7 +79,7 @@ fn a_task_of_a_task_continues_the_trace() {
 
 #[test]
 fn a_task_that_ends_in_a_call_leaves_nothing_behind() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let backend = server();
         let pair = Pair::start(PROGRAM, &constants(&backend), &TASKS, is_worker);
         let fatal = pair.same("fatal");

@@ -2,7 +2,7 @@
 //!
 //! The package archive of the system has no Octane: a stand-in has its files, reads the same variables and calls the same
 //! functions. The Composer package has its own tests (`octane_commands`).
-#![cfg(feature = "php")]
+#![cfg(feature = "worker")]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,7 +2,7 @@
 //!
 //! The messages are Guzzle's, from the package archive of the system. It has no package with the two interfaces of PSR-15:
 //! a stand-in declares them, and its `composer` installs both.
-#![cfg(feature = "php")]
+#![cfg(feature = "worker")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

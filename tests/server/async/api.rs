@@ -1,5 +1,4 @@
 //! The functions and classes of the async pool as scripts see them: signatures, results, refusals.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::tasks::{TaskServer, everywhere};
 

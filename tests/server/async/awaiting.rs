@@ -1,5 +1,4 @@
 //! Awaiting several tasks: keys and order, the first failure, the first success, the first to settle, and timeouts.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::tasks::{Mode, TaskServer, assert_laws, assert_like, everywhere};
 

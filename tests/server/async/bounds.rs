@@ -1,5 +1,4 @@
 //! The limits of the async pool: its queue, the tasks in flight, and a pool without threads.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::client::eventually;
 use svc_testing::tasks::{MODES, TaskAccounting, TaskServer, assert_like};

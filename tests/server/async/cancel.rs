@@ -1,5 +1,4 @@
 //! Cancelling tasks that are queued, parked, executing opcodes, inside a C call, or settled.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::client::eventually;
 use svc_testing::tasks::{Mode, TaskAccounting, TaskServer, TaskSvc, assert_like, everywhere, in_requests};

@@ -1,5 +1,4 @@
 //! Circular structures of scripts: code that follows them terminates.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::tasks::{MODES, TaskServer, everywhere};
 

@@ -1,5 +1,4 @@
 //! The examples of the page about background tasks, unchanged.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use tempfile::TempDir;
 

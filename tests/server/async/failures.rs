@@ -1,5 +1,4 @@
 //! How tasks can fail, and the exceptions that their awaiters get.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::client::eventually;
 use svc_testing::tasks::{MODES, TaskServer, assert_laws, assert_like, everywhere};

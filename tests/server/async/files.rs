@@ -1,6 +1,5 @@
 //! How a thread finds the function of a task: it compiles the function's file, with OPcache or without it, and takes the
 //! function with the same mark.
-#![cfg(feature = "php")]
 
 use std::time::{Duration, SystemTime};
 

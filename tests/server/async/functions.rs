@@ -1,5 +1,4 @@
 //! Which functions can be tasks, where a thread finds their code, and which functions are refused.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::tasks::{MODES, TaskServer, assert_laws, assert_like, everywhere};
 

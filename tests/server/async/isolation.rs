@@ -1,5 +1,4 @@
 //! Changes made by a task reach neither later nor concurrent tasks of its thread, nor its requester.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::client::eventually;
 use svc_testing::tasks::{MODES, TaskServer, assert_laws, assert_like, everywhere};

@@ -1,5 +1,4 @@
 //! The life of async threads: their entry file, a roll, the death of a thread, a failing boot, and the shutdown.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use std::process::Stdio;
 

@@ -2,7 +2,6 @@
 //!
 //! A thread is lost when the server's own code panics on it, which no request can provoke. Here a preloaded library
 //! overrides the clock, which fails once, when the thread begins a task.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use std::path::Path;
 

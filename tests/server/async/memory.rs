@@ -1,5 +1,4 @@
 //! Tasks leave no memory behind, neither in their thread nor in the thread that awaits them.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::tasks::{Mode, TaskServer, TaskSvc, assert_laws};
 

@@ -1,5 +1,4 @@
 //! The metrics of the async pool: when each appears, what each counts, and that they agree at any time.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_core::sync::counter::Flag;
 

@@ -1,5 +1,4 @@
 //! Tasks that start and await other tasks, on one thread and on several.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::tasks::{TaskServer, everywhere};
 

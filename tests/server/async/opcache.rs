@@ -1,5 +1,4 @@
 //! Tasks with OPcache, without OPcache, during its restarts, and across changes of files.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_core::sync::counter::{Counter, Flag};
 

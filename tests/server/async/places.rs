@@ -1,6 +1,5 @@
 //! An awaited task always gets a place to run, with any number of awaiting tasks, few threads, and many thread
 //! replacements.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_core::limits::LINGERING_MIN;
 

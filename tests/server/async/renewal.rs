@@ -1,5 +1,4 @@
 //! OPcache restarts while tasks come and go: the restart happens, threads boot again, and tasks are not affected.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_core::sync::counter::{Counter, Flag};
 

@@ -1,5 +1,4 @@
 //! The end of a request with tasks: which are cancelled, which continue, in which order, and how long it can take.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
 //! Tasks that wait for the lock of a session when they are cancelled, or when they reach their time limit.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::c;
 use svc_testing::client::eventually;

@@ -3,7 +3,6 @@
 //! (`scripts/sanitize.sh`).
 //!
 //! `TASKS` sets the number of tasks; `make tasks` runs many.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use std::fs;
 

@@ -2,7 +2,6 @@
 //! during the transfer.
 //!
 //! An extension of the test calls the transfer functions directly.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use std::process::Command;
 use std::sync::OnceLock;

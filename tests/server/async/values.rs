@@ -1,5 +1,4 @@
 //! Values transferred to a task and back, their identity, and refusals with the place of the refused value.
-#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::tasks::{MODES, TaskServer, assert_laws, assert_like, everywhere};
 

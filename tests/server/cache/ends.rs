@@ -9,9 +9,14 @@ use svc_testing::{Svc, daemon};
 
 use super::case::{APP, Case, End, Mode, PAGE, PURGE, Protocol, Role, Step, run_of};
 
-/// Acts on a server in each mode.
+/// Acts on a server in each mode of this build.
 fn in_each_mode(settings: &[(&str, &str)], directives: &[&str], act: impl Fn(&mut Svc, Mode)) {
-    for mode in [Mode::Classic, Mode::Worker, Mode::Fastcgi] {
+    let modes: &[_] = if cfg!(feature = "worker") {
+        &[Mode::Classic, Mode::Worker, Mode::Fastcgi]
+    } else {
+        &[Mode::Classic, Mode::Fastcgi]
+    };
+    for &mode in modes {
         let of_mode: &[(&str, &str)] = match mode {
             Mode::Classic => &[("EXECUTOR", "sapi")],
             Mode::Worker => {

@@ -49,10 +49,12 @@ fn cached(settings: &[(&str, &str)]) -> Svc {
     Svc::start(&[PAGE, APP], &[&[("RESPONSE_CACHE_BYTES", "16M"), ("PHP_WORKERS", "2")], settings].concat())
 }
 
-/// Starts a server with a cache in each mode.
-fn in_both_modes(act: impl Fn(&Svc)) {
+/// Acts on a server with a cache in each mode of this build.
+fn in_each_mode(act: impl Fn(&Svc)) {
     act(&cached(&[]));
-    act(&cached(&WORKER_MODE));
+    if cfg!(feature = "worker") {
+        act(&cached(&WORKER_MODE));
+    }
 }
 
 /// A URL of the page whose response has these fields.
@@ -78,7 +80,7 @@ fn touch(svc: &Svc, file: &str, text: &str) {
 
 #[test]
 fn a_response_that_permits_it_is_sent_again() {
-    in_both_modes(|svc| {
+    in_each_mode(|svc| {
         let page = url("a", &[MINUTE, "X-A: b"]);
         let first = svc.get(&page);
         assert_eq!((first.text().as_str(), status_of(&first)), ("run 1", "svc; fwd=miss; stored"));
@@ -112,7 +114,7 @@ fn both_protocols_share_it() {
 
 #[test]
 fn what_may_not_be_stored_is_not() {
-    in_both_modes(|svc| {
+    in_each_mode(|svc| {
         let mut run = 0;
         for fields in [
             &["X-A: b"][..],
@@ -228,7 +230,7 @@ fn authorized_responses_need_permission() {
 
 #[test]
 fn ranges_conditions_head_and_codings_are_those_of_files() {
-    in_both_modes(|svc| {
+    in_each_mode(|svc| {
         let page = url("n=1000&etag=\"x\"", &[MINUTE, "Content-Type: text/plain"]);
         assert_eq!(svc.get(&page).text().len(), 1005);
         let part = get(svc, &page, "Range: bytes=0-2\r\n");
@@ -282,7 +284,7 @@ fn ignored_parameters_make_no_difference() {
 
 #[test]
 fn a_script_confirms_a_stale_response() {
-    in_both_modes(|svc| {
+    in_each_mode(|svc| {
         let page = url("etag=\"x\"", &["Cache-Control: max-age=0"]);
         assert_eq!(svc.get(&page).text(), "run 1");
         let second = svc.get(&page);
@@ -301,7 +303,7 @@ fn a_script_confirms_a_stale_response() {
 
 #[test]
 fn a_page_that_is_requested_with_conditions_only_is_stored() {
-    in_both_modes(|svc| {
+    in_each_mode(|svc| {
         let page = url("etag=\"x\"", &[MINUTE]);
         let ask = || get(svc, &page, "If-None-Match: \"x\"\r\n");
         let first = ask();
@@ -322,7 +324,7 @@ fn a_page_that_is_requested_with_conditions_only_is_stored() {
 
 #[test]
 fn conditions_are_left_out_once_if_the_whole_response_may_not_be_stored() {
-    in_both_modes(|svc| {
+    in_each_mode(|svc| {
         let page = url("etag=\"x\"&cookie", &[MINUTE]);
         let statuses =
             [0; 4].map(|_| get(svc, &page, "If-None-Match: \"x\"\r\n")).map(|response| response.status);
@@ -345,7 +347,7 @@ fn a_304_that_may_not_be_stored_changes_nothing() {
 
 #[test]
 fn conditions_are_evaluated_for_a_response_that_replaces_a_stale_one() {
-    in_both_modes(|svc| {
+    in_each_mode(|svc| {
         let page = |tag: &str| url("a", &["Cache-Control: max-age=0", &format!("ETag: {tag}")]);
         assert_eq!(svc.get(&page("\"x\"")).status, 200);
         let renewed = get(svc, &page("\"x\""), "If-None-Match: \"x\"\r\n");
@@ -389,7 +391,7 @@ fn a_confirmation_keeps_the_directives_for_this_cache() {
 
 #[test]
 fn a_confirmation_that_is_for_one_client_is_not_stored() {
-    in_both_modes(|svc| {
+    in_each_mode(|svc| {
         for (index, field) in
             ["Set-Cookie: a=b", "Cache-Control: private", "Vary: X-Color"].iter().enumerate()
         {
@@ -452,7 +454,7 @@ fn micro_caching_stores_what_says_nothing() {
 
 #[test]
 fn a_large_response_is_sent_and_not_stored() {
-    in_both_modes(|svc| {
+    in_each_mode(|svc| {
         let page = url("n=2000000", &[MINUTE]);
         for run in 1..=2 {
             let response = svc.get(&page);
@@ -474,7 +476,7 @@ fn a_response_that_is_flushed_is_stored_too() {
 
 #[test]
 fn what_fails_is_not_stored() {
-    in_both_modes(|svc| {
+    in_each_mode(|svc| {
         let page = url("a", &[MINUTE]);
         for failure in ["exception", "fatal"] {
             touch(svc, "fail", failure);

@@ -226,17 +226,24 @@ fn the_check_warns_of_what_the_start_warns_of_and_the_other_way_round() {
     for name in ["composer.json", "tasks.php"] {
         fs::write(root.path().join(name), "{}").unwrap();
     }
+    #[cfg(feature = "async")]
     let tasks = root.path().join("tasks.php");
     let nothing: &[(&str, &str)] = &[];
+    #[cfg(feature = "trace")]
     let traces: &[_] =
         &[("OTEL_ENABLED", "true"), ("OTEL_BSP_SCHEDULE_DELAY", "soon"), ("OTEL_TRACES_SAMPLER", "dice")];
+    #[cfg(feature = "worker")]
     let hooks: &[_] = &[("RUNTIME_HOOKS", "all")];
+    #[cfg(feature = "async")]
     let entry: &[_] = &[("ASYNC_WORKERS", "1"), ("ASYNC_ENTRY_FILE", tasks.to_str().unwrap())];
     let shared: &[_] = &[("LOG_LEVEL", "loud"), ("MAX_CONECTIONS", "7")];
     for (settings, directives, count) in [
         (nothing, &[][..], 1),
+        #[cfg(feature = "trace")]
         (traces, &[], 3),
+        #[cfg(feature = "worker")]
         (hooks, &[], 2),
+        #[cfg(feature = "async")]
         (entry, &[], 2),
         (shared, &[], 3),
         (nothing, &["memory_limt=1G", "hard_timeout=5", "opcache.protect_memory=0", "precision=9"], 3),

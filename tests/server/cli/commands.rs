@@ -295,7 +295,7 @@ fn a_file_of_variables_and_options_reach_php() {
     assert_eq!(svc.get("/show.php").text(), "a b /root a b\n");
 }
 
-#[cfg(feature = "php")]
+#[cfg(feature = "worker")]
 #[test]
 fn a_worker_is_chosen_by_an_option() {
     let root = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 mod check;
 mod commands;
 mod config;
+mod features;
 mod settings;
 #[cfg(feature = "php")]
 mod watch;

@@ -1,8 +1,9 @@
 //! `--watch`: the server reloads code as soon as it changes.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+#[cfg(feature = "worker")]
 use svc_testing::client::eventually;
 use svc_testing::{Svc, command};
 
@@ -33,12 +34,14 @@ fn answer(text: &str) -> String {
 }
 
 /// Writes a file the way editors do: a new file replaces it by name.
-fn save(path: &Path, text: &str) {
+#[cfg(feature = "worker")]
+fn save(path: &std::path::Path, text: &str) {
     let other = path.with_extension("new");
     fs::write(&other, text).unwrap();
     fs::rename(other, path).unwrap();
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn workers_boot_anew_when_code_changes() {
     let (svc, project) = start(&["--worker", "worker.php"]);
@@ -57,6 +60,7 @@ fn workers_boot_anew_when_code_changes() {
     eventually("a new folder is watched", || svc.get("/").text() == "five");
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn code_that_does_not_boot_is_not_taken_over() {
     let (svc, project) = start(&["--worker", "worker.php", "--workers", "1"]);
@@ -69,6 +73,7 @@ fn code_that_does_not_boot_is_not_taken_over() {
     eventually("the mended code runs", || svc.get("/").text() == "two");
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn code_that_did_not_boot_is_tried_again_once_it_is_mended() {
     let (svc, project) = start_with(&["--worker", "worker.php"], "<?php broken(");

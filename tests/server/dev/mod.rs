@@ -3,14 +3,20 @@
 mod modes;
 #[cfg(feature = "php")]
 mod other_modes;
-#[cfg(feature = "php")]
+#[cfg(feature = "trace")]
 mod pages;
 #[cfg(feature = "php")]
 mod reload;
 mod terminal;
+#[cfg(all(feature = "trace", feature = "worker"))]
+mod worker_pages;
 
 use svc_testing::client::{Client, Response};
 use svc_testing::{Svc, command, written};
+
+/// The arguments for each mode of this build; `worker.php` is the script of worker mode.
+#[cfg(feature = "php")]
+const MODES: &[&[&str]] = if cfg!(feature = "worker") { &[&[], &["--worker", "worker.php"]] } else { &[&[]] };
 
 /// Starts `svc dev` on these files, with these arguments, and a log as tests read it.
 fn start(files: &[(&str, &str)], words: &[&str]) -> Svc {

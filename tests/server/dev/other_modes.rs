@@ -35,10 +35,12 @@ fn assert_ordinary(response: &Response) {
 
 #[test]
 fn no_other_mode_shows_failures_or_reloads_browsers() {
-    let modes: [&[&str]; 5] = [
+    let modes: &[&[&str]] = &[
         &["serve"],
         &["serve", "--watch"],
+        #[cfg(feature = "worker")]
         &["serve", "--worker", "worker.php"],
+        #[cfg(feature = "worker")]
         &["serve", "--worker", "worker.php", "--watch"],
         &["--watch", "--entry", "page.php"],
     ];
@@ -59,6 +61,7 @@ fn no_other_mode_shows_failures_or_reloads_browsers() {
     }
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn no_other_mode_shows_why_workers_do_not_boot() {
     for words in [&["serve", "--worker", "broken.php"][..], &["serve", "--worker", "broken.php", "--watch"]] {

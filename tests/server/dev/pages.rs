@@ -1,12 +1,16 @@
 //! Pages about failures of scripts.
 
 use svc_testing::Svc;
-use svc_testing::client::{Response, eventually};
+use svc_testing::chromium::Chromium;
+use svc_testing::client::Response;
 
-use super::{asked, save, start, start_with, visit};
+use super::{MODES, asked, save, start, start_with, visit};
+use crate::ops::page::barriers;
+
+const PAGE: &str = "<!doctype html><html><title>t</title><body><p>one</p></body></html>";
 
 /// Failures of each kind, by the path of their script: its code, the class, a part of the message, and the status.
-const FAILURES: [(&str, &str, &str, &str, u16); 15] = [
+pub(super) const FAILURES: [(&str, &str, &str, &str, u16); 15] = [
     (
         "thrown",
         "throw new DomainException('not <b>here</b>');",
@@ -79,7 +83,7 @@ const FAILURES: [(&str, &str, &str, &str, u16); 15] = [
 ];
 
 /// The application: each path is a failure. In worker mode, one script serves all of them.
-fn files() -> Vec<(String, String)> {
+pub(super) fn files() -> Vec<(String, String)> {
     let mut files: Vec<(String, String)> = FAILURES
         .iter()
         .map(|(name, code, ..)| {
@@ -101,7 +105,7 @@ fn started(words: &[&str]) -> Svc {
 }
 
 #[track_caller]
-fn assert_page(response: &Response, class: &str, message: &str, what: &str) {
+pub(super) fn assert_page(response: &Response, class: &str, message: &str, what: &str) {
     let text = response.text();
     assert_eq!(response.field("content-type"), Some("text/html; charset=utf-8"), "{what}: {text}");
     assert_eq!(response.field("cache-control"), Some("no-store"), "{what}");
@@ -110,7 +114,7 @@ fn assert_page(response: &Response, class: &str, message: &str, what: &str) {
     assert!(text.contains(message), "{what}: {message}: {text}");
 }
 
-fn assert_all_failures(words: &[&str]) {
+pub(super) fn assert_all_failures(words: &[&str]) {
     let svc = started(words);
     for (name, code, class, message, status) in FAILURES {
         let response = visit(&svc, &format!("/{name}.php"));
@@ -135,25 +139,6 @@ fn each_failure_has_a_page_in_classic_mode() {
 }
 
 #[test]
-fn each_failure_has_a_page_in_worker_mode() {
-    assert_all_failures(&["--worker", "worker.php"]);
-}
-
-#[test]
-fn each_failure_has_a_page_in_loops_of_frankenphp() {
-    let loops =
-        "<?php while (frankenphp_handle_request(fn () => require __DIR__ . $_SERVER['REQUEST_URI'])) {}";
-    let files = files();
-    let mut files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    files.push(("loop.php", loops));
-    let svc = start(&files, &["--worker", "loop.php"]);
-    for name in ["thrown", "memory", "compile", "included"] {
-        let (_, _, class, message, _) = FAILURES.into_iter().find(|(other, ..)| *other == name).unwrap();
-        assert_page(&visit(&svc, &format!("/{name}.php")), class, message, name);
-    }
-}
-
-#[test]
 fn a_script_that_cannot_be_parsed_has_a_page() {
     let svc = start(&[("index.php", "<?php\n$a = [1,\n2;\n")], &[]);
     let response = visit(&svc, "/");
@@ -164,7 +149,7 @@ fn a_script_that_cannot_be_parsed_has_a_page() {
 
 #[test]
 fn programs_get_json() {
-    for words in [&[][..], &["--worker", "worker.php"]] {
+    for words in MODES {
         let svc = started(words);
         let response = asked(&mut svc.client(), "GET", "/cause.php", "Accept: application/json, */*");
         assert_eq!((response.status, response.field("content-type")), (500, Some("application/json")));
@@ -262,38 +247,6 @@ fn secrets_of_the_environment_are_masked() {
 }
 
 #[test]
-fn a_worker_that_does_not_boot_answers_with_the_reason() {
-    let code = "<?php\nrequire __DIR__ . '/app.inc';\nSvc\\Worker::serve(fn () => print(answer()));";
-    let broken = "<?php\nthrow new RuntimeException('no <database>');";
-    let svc = start(
-        &[("worker.php", code), ("app.inc", broken), ("plain.txt", "file")],
-        &["--worker", "worker.php"],
-    );
-    eventually("the reason is known", || visit(&svc, "/").text().contains("no &lt;database&gt;"));
-    let response = visit(&svc, "/any/path");
-    assert_eq!(response.status, 500);
-    assert_page(&response, "RuntimeException", "<i>2</i>throw new", "boot");
-    assert_eq!(visit(&svc, "/plain.txt").text(), "file", "files are served");
-    let app = svc.root().join("app.inc");
-    save(&app, "<?php function answer() { return 'one'; }");
-    eventually("the mended code runs", || visit(&svc, "/").text().starts_with("one"));
-    save(&app, "<?php function (");
-    eventually("the reason answers although old workers run", || {
-        visit(&svc, "/").text().contains("<h1>ParseError</h1>")
-    });
-    let json = asked(&mut svc.client(), "GET", "/", "Accept: application/json");
-    assert!(json.text().contains("\"class\": \"ParseError\""), "{}", json.text());
-    save(&app, "<?php function answer() { return 'two'; }");
-    eventually("the mended code runs again", || visit(&svc, "/").text().starts_with("two"));
-}
-
-#[test]
-fn a_worker_that_forgets_to_serve_is_told_so() {
-    let svc = start(&[("worker.php", "<?php $a = 1;")], &["--worker", "worker.php"]);
-    eventually("the reason is known", || visit(&svc, "/").text().contains("without waiting for requests"));
-}
-
-#[test]
 fn php_in_other_processes_has_pages_too() {
     if !["/usr/bin/php-cgi", "/usr/bin/php-cgi8.2"].iter().any(|path| std::path::Path::new(path).exists()) {
         svc_testing::skip::skipped("php-cgi is not installed");
@@ -318,4 +271,25 @@ fn php_in_other_processes_has_pages_too() {
     let json = asked(&mut svc.client(), "GET", "/", "Accept: application/json");
     assert!(json.text().contains("\"call\": \"g()\""), "{}", json.text());
     assert!(visit(&svc, "/fine.php").text().starts_with("fine"));
+}
+
+#[test]
+fn the_page_about_a_failure_has_no_barriers_and_follows_the_mended_code() {
+    let code = "<?php\n\nfunction f() { throw new LogicException('broken', 0, new RuntimeException('why')); }\n\nf();\n";
+    let svc = start(&[("index.php", code), ("composer.json", "{}")], &[]);
+    svc.log().expect("code is watched for changes");
+    let Some(mut browser) = Chromium::start() else { return };
+    browser.open(&format!("http://{}/", svc.main()));
+    browser.eventually("document.body?.textContent.includes('LogicException')");
+    browser.eventually("getComputedStyle(document.querySelector('.here')).fontWeight === '600'");
+    let faults = browser.faults();
+    let faults: Vec<_> = faults.iter().filter(|fault| !fault.contains("a status of 500")).collect();
+    assert_eq!(faults, [] as [&String; 0], "the policy permits style and script");
+    if let Some(barriers) = barriers(&mut browser) {
+        assert_eq!(barriers, [] as [&str; 0]);
+    }
+    browser.resize(360, 700);
+    browser.eventually("document.documentElement.scrollWidth <= 360");
+    save(&svc.root().join("index.php"), PAGE);
+    browser.eventually("document.body?.textContent.includes('one')");
 }

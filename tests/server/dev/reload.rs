@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use svc_testing::Svc;
 use svc_testing::chromium::Chromium;
-use svc_testing::client::{Client, Response, eventually};
+#[cfg(feature = "worker")]
+use svc_testing::client::eventually;
+use svc_testing::client::{Client, Response};
 use svc_testing::decoder::decoded;
 
-use super::{asked, save, start, visit};
-use crate::ops::page::barriers;
+use super::{MODES, asked, save, start, visit};
 
 const PAGE: &str = "<!doctype html><html><title>t</title><body><p>one</p></body></html>";
 
@@ -170,8 +171,11 @@ fn a_change_ends_the_wait() {
     for (words, file, code) in [
         (&[][..], "index.php", PAGE),
         (&[], "style.css", "p {}"),
+        #[cfg(feature = "worker")]
         (&["--worker", "worker.php"], "index.php", PAGE),
+        #[cfg(feature = "worker")]
         (&["--worker", "worker.php"], "style.css", "p {}"),
+        #[cfg(feature = "worker")]
         (&["--worker", "worker.php"], "index.php", "<?php function ("),
     ] {
         let worker = "<?php require_once __DIR__ . '/code.inc'; Svc\\Worker::serve(fn () => require __DIR__ . '/index.php');";
@@ -190,6 +194,7 @@ fn a_change_ends_the_wait() {
 }
 
 /// Compiling a whole framework again takes longer than the rest of a reload.
+#[cfg(feature = "worker")]
 #[test]
 fn opcache_keeps_the_files_that_were_not_saved() {
     let worker = "<?php require __DIR__ . '/code.inc'; Svc\\Worker::serve(function () { echo code(); });";
@@ -256,30 +261,9 @@ fn shown_after(words: &[&str], file: &str, code: &str) -> Option<Duration> {
 #[test]
 fn a_browser_shows_each_change() {
     let page = PAGE.replace("one", "two");
-    for words in [&[][..], &["--worker", "worker.php"]] {
+    for words in MODES {
         if let Some(time) = shown_after(words, "index.php", &page) {
             println!("{words:?}: {time:?}");
         }
     }
-}
-
-#[test]
-fn the_page_about_a_failure_has_no_barriers_and_follows_the_mended_code() {
-    let code = "<?php\n\nfunction f() { throw new LogicException('broken', 0, new RuntimeException('why')); }\n\nf();\n";
-    let svc = start(&[("index.php", code), ("composer.json", "{}")], &[]);
-    svc.log().expect("code is watched for changes");
-    let Some(mut browser) = Chromium::start() else { return };
-    browser.open(&format!("http://{}/", svc.main()));
-    browser.eventually("document.body?.textContent.includes('LogicException')");
-    browser.eventually("getComputedStyle(document.querySelector('.here')).fontWeight === '600'");
-    let faults = browser.faults();
-    let faults: Vec<_> = faults.iter().filter(|fault| !fault.contains("a status of 500")).collect();
-    assert_eq!(faults, [] as [&String; 0], "the policy permits style and script");
-    if let Some(barriers) = barriers(&mut browser) {
-        assert_eq!(barriers, [] as [&str; 0]);
-    }
-    browser.resize(360, 700);
-    browser.eventually("document.documentElement.scrollWidth <= 360");
-    save(&svc.root().join("index.php"), PAGE);
-    browser.eventually("document.body?.textContent.includes('one')");
 }

@@ -1,6 +1,6 @@
 //! PHP in other processes, through FastCGI.
 
-#[cfg(feature = "php")]
+#[cfg(all(feature = "async", feature = "trace"))]
 mod areas;
 mod fpm;
 mod kills;

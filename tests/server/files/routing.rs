@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use svc_testing::Svc;
 use svc_testing::client::{Client, eventually};
+use svc_testing::{IS_WORKER, Svc};
 
 /// Handles every path: creates the file of that name if it is missing, and is a persistent worker in worker mode.
 const MAKER: &str = r#"<?php
@@ -26,7 +26,7 @@ const FRONT_CONTROLLER: [(&str, &str); 2] = [("ENTRY_FILE", "index.php"), ("PHP_
 
 #[test]
 fn a_file_that_the_front_controller_makes_answers_the_next_request() {
-    for is_worker in ["false", "true"] {
+    for is_worker in IS_WORKER.map(|is_worker| if is_worker { "true" } else { "false" }) {
         let settings = [&FRONT_CONTROLLER[..], &[("WORKER_MODE_ENABLED", is_worker)]].concat();
         let svc = Svc::start(&[("index.php", MAKER), ("d/x", "")], &settings);
         let mut client = svc.client();

@@ -210,6 +210,7 @@ fn a_script_that_fails_sends_no_file() {
     assert_eq!((response.status, response.text().contains("0123456789")), (500, false));
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn files_are_sent_in_worker_mode_and_over_http2() {
     let folder = files();

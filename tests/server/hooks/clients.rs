@@ -1,6 +1,5 @@
 //! The clients of applications with all runtime hooks: many at once in one worker thread, with byte for byte the same
 //! answers as in classic mode.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::io;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! The runtime hook `net` when the object of a wait is closed or abandoned during the wait.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::backend::{Backend, Visit};
 use svc_testing::client::eventually;

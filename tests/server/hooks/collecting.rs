@@ -1,6 +1,5 @@
 //! The cycle collector frees connections and their dependent objects while requests of the thread wait inside their
 //! drivers.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

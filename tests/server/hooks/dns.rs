@@ -1,6 +1,5 @@
 //! Name lookups in requests: other requests of the thread run meanwhile, and each request gets the same answer as without
 //! the hook.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};

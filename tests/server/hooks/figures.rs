@@ -1,6 +1,5 @@
 //! A request reads the results of its last statement (the generated ID, counts, errors) even if another request has
 //! borrowed its connection since; and a connection that svc has closed is reported as lost.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

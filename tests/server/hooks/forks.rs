@@ -1,5 +1,4 @@
 //! Programs that requests start while other requests of the thread wait inside their drivers.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::backend::{Backend, Visit};
 use svc_testing::client::eventually;

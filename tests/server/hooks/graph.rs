@@ -1,5 +1,4 @@
 //! Compares the decisions about requests that wait for each other with a model that tries all possibilities.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::process::Command;
 

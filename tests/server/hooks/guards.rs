@@ -1,5 +1,4 @@
 //! Requests that wait while the engine guards objects: in magic methods, and in functions that mark values.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::books::series;
 use svc_testing::hooked::one_thread;

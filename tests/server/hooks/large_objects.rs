@@ -1,6 +1,5 @@
 //! Large objects of PostgreSQL, as PDO streams and as `pg_lo_*`: their content with the hook equals that without it, and a
 //! request that uses one owns its connection.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

@@ -1,5 +1,4 @@
 //! curl transfers that a request abandons in a multi handle that later requests use: waiting requests learn of their end.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

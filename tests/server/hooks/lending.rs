@@ -1,6 +1,5 @@
 //! Requests that wait while others wait for their connections: a connection at rest is lent, so that programs that end
 //! without hooks also end with them.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,5 @@
 //! The maximum number of requests on one thread, parked in calls of all kinds, while clients leave, workers are replaced,
 //! and the server shuts down.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::net::Ipv4Addr;
 

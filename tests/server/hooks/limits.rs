@@ -1,5 +1,4 @@
 //! The runtime hook `net` when a wait is aborted: time limits and cancellations.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
 //! Locks in Redis and PostgreSQL that requests poll for with `usleep()`, with runtime hooks: the lock excludes all others,
 //! and every request gets its turn.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

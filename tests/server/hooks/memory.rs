@@ -1,5 +1,4 @@
 //! Out of memory while requests wait in their drivers: only the request without memory ends.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::c;
 use svc_testing::client::eventually;

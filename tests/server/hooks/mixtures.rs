@@ -3,7 +3,6 @@
 //!
 //! All requests take locks in the same order, so that no two wait for each other's; all other steps come in between.
 //! `SVC_MIXTURE_SEED` is the first seed, `SVC_MIXTURES` the number of seeds.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;

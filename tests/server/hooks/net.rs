@@ -1,5 +1,4 @@
 //! The runtime hook `net`: one thread waits for many connections at once.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

@@ -1,7 +1,6 @@
 //! Objects that wrap a connection, with an instance for each request: Doctrine DBAL, Laravel, Predis, and a class that
 //! refers to itself. Requests with separate instances do not wait for each other, and the recipes are those of
 //! docs/hooks.md.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::{Value, json};
 

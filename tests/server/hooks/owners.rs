@@ -3,7 +3,6 @@
 //!
 //! The tests detect a wait without a clock: a request marks the step that it is about to take, and the only thread answers
 //! the next request; by then the first one has got as far as it can.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

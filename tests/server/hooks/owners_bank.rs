@@ -2,7 +2,6 @@
 //! stay unfinished. Money is neither lost nor duplicated, and no request reads the answer of another one.
 //!
 //! `SVC_BANK_SECONDS` is the duration; a few seconds by default.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::collections::HashSet;
 use std::sync::Mutex;

@@ -1,5 +1,4 @@
 //! Owners of connections, driver by driver: mysqli, libpq, Redis, Memcached, curl, and streams of the boot script.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::{Value, json};
 

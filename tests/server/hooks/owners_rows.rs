@@ -1,5 +1,4 @@
 //! Rows and results that arrive later: lazy rows of PDO, and asynchronous queries of mysqli.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

@@ -1,5 +1,4 @@
 //! Svc\per_request(): an object with one instance per request.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::client::eventually;
 use svc_testing::tasks::{MODES, Mode, TaskServer, TaskSvc, assert_like};

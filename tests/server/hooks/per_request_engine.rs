@@ -1,5 +1,4 @@
 //! `Svc\per_request()` and the engine: the accepted classes, and PHP's own uses of its objects.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::client::eventually;
 use svc_testing::tasks::{Mode, TaskServer, TaskSvc, assert_like, in_requests};

@@ -1,5 +1,4 @@
 //! Where PHP cannot switch to another request.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::client::eventually;
 use svc_testing::hooked::one_thread;

@@ -1,5 +1,4 @@
 //! The runtime hook `process`: programs and pipes to them.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::client::eventually;
 use svc_testing::tasks::{Mode, TaskServer, assert_like};

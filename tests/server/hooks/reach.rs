@@ -1,5 +1,4 @@
 //! Libraries whose calls do not reach the hooks: the start reports them, and the other libraries keep their hooks.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

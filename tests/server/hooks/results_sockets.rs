@@ -1,5 +1,4 @@
 //! With the runtime hook `net`, calls of the extension sockets have the same results as without it.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::results::{Call, assert_same_with_hook};
 

@@ -1,5 +1,4 @@
 //! With the runtime hook `net`, calls of streams, curl and database drivers have the same results as without it.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::results::{Call, assert_same_with_hook};
 

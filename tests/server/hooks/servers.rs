@@ -1,5 +1,4 @@
 //! The runtime hook `net` when the peer goes away.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

@@ -1,5 +1,4 @@
 //! The runtime hook `sleep`: PHP's own pauses leave their thread to other requests.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

@@ -1,6 +1,5 @@
 //! Connections to SQLite have owners: objects of SQLite3, its statements, results and blobs, and those of PDO. Anything
 //! that a request leaves open on a shared connection is undone, and holds no lock on the file.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

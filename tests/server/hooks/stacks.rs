@@ -1,7 +1,6 @@
 //! Calls in progress belong to the stack that makes them: a script's fiber is suspended inside a call, and then resumed,
 //! thrown into, dropped or destroyed, by its request, by the next request, between requests, or with its thread. Afterwards
 //! the server runs, and shared objects are usable.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::net::TcpListener;
 

@@ -1,6 +1,5 @@
 //! PHP's own streams that several requests of a thread share, with TLS and without it: requests take turns, and none reads
 //! the answer of another one, wherever it is on its way.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

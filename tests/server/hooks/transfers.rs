@@ -1,5 +1,4 @@
 //! libcurl transfers whose request is over: libcurl gets errors, and its loops end soon, whatever they wait for.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::backend::{Backend, Unaccepting, Visit, head_of};
 use svc_testing::c;

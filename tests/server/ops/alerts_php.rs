@@ -1,5 +1,5 @@
 //! Alerts about workers, OPcache, tasks, spans, plugins and the process: servers in these states raise them.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "async", feature = "trace"))]
 
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};

@@ -7,8 +7,6 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use super::page::{assert_fits_a_phone, barriers, opened, says};
 use super::status::WAITING;
 use svc_testing::Svc;
@@ -67,6 +65,7 @@ fn overload() -> Scene {
     Scene { has_visitors: true, _held: clients, ..Scene::new("overload", svc, says) }
 }
 
+#[cfg(feature = "worker")]
 fn failed_deployment() -> Scene {
     const WORKER: &str =
         "<?php require __DIR__ . '/lib.php'; Svc\\Worker::serve(function () { echo 'served'; });";
@@ -80,7 +79,7 @@ fn failed_deployment() -> Scene {
         "<?php\nthrow new RuntimeException('no such setting: DATABASE_URL');",
     )
     .unwrap();
-    svc.signal(Signal::HUP);
+    svc.signal(rustix::process::Signal::HUP);
     eventually("it does not boot", || svc.metric("svc_worker_boot_failing") == 1.0);
     assert_eq!(svc.get("/").text(), "served");
     let says: &[_] = &[
@@ -137,8 +136,14 @@ fn stuck_worker() -> Scene {
 }
 
 /// The scenes that appear at once.
-const SCENES: [fn() -> Scene; 5] =
-    [overload, failed_deployment, database_down, disk_full, certificate_near_its_end];
+const SCENES: &[fn() -> Scene] = &[
+    overload,
+    #[cfg(feature = "worker")]
+    failed_deployment,
+    database_down,
+    disk_full,
+    certificate_near_its_end,
+];
 
 #[test]
 fn the_first_lines_say_what_is_wrong() {
@@ -263,7 +268,7 @@ fn under_load(svc: &Svc, paths: &[&str], clients: usize, during: impl FnOnce()) 
 #[test]
 #[ignore = "writes the pictures of the documentation: make pictures"]
 fn pictures_of_the_page() {
-    for scene in SCENES.into_iter().chain([stuck_worker as fn() -> Scene]) {
+    for scene in SCENES.iter().chain(&[stuck_worker as fn() -> Scene]) {
         let scene = scene();
         // The trend has its first points, and the trouble goes on.
         let age = if scene.name == "stuck" { 62.0 } else { 22.0 };

@@ -135,6 +135,7 @@ fn classic_mode_counts_what_is_neither_shown_nor_logged() {
     each_case_counts(&svc);
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn worker_mode_counts_the_same() {
     let worker = r"<?php
@@ -145,6 +146,7 @@ Svc\Worker::serve(function () { raise($_SERVER['QUERY_STRING']); echo 'done'; })
     each_case_counts(&Svc::start_with(&files, &settings, &MUTED));
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_loop_of_frankenphp_counts_the_same() {
     let worker = r"<?php
@@ -155,6 +157,7 @@ while (frankenphp_handle_request(function () { raise($_SERVER['QUERY_STRING']); 
     each_case_counts(&Svc::start_with(&files, &settings, &MUTED));
 }
 
+#[cfg(feature = "async")]
 #[test]
 fn tasks_count_the_same_and_a_task_that_fails_is_no_error_of_php() {
     let index = r"<?php
@@ -177,6 +180,7 @@ try { $task->await(); } catch (Throwable) { echo 'done'; }";
     assert_eq!(since(&before, &counts(&svc)), BTreeMap::new());
 }
 
+#[cfg(feature = "async")]
 #[test]
 fn a_file_that_a_task_compiles_again_is_not_counted_again() {
     let index =
@@ -256,7 +260,8 @@ throw new LogicException('the end');
 
 #[test]
 fn a_busy_worker_names_its_request_without_the_query() {
-    for mode in ["classic", "worker"] {
+    let modes: &[_] = if cfg!(feature = "worker") { &["classic", "worker"] } else { &["classic"] };
+    for &mode in modes {
         let waiting = format!("{WAITING}\nfile_put_contents(__DIR__ . '/id', svc_request_id());");
         let worker = "<?php Svc\\Worker::serve(function () { include __DIR__ . '/wait.inc'; });";
         let mut settings = vec![("PHP_WORKERS", "1")];

@@ -142,6 +142,7 @@ fn connections_without_a_permit_are_told() {
     );
 }
 
+#[cfg(feature = "async")]
 const WORKER: &str = r#"<?php
 Svc\Worker::serve(function () {
     switch ($_SERVER['REQUEST_URI']) {
@@ -156,6 +157,7 @@ Svc\Worker::serve(function () {
 });
 "#;
 
+#[cfg(feature = "async")]
 #[test]
 fn persistent_workers_tell_of_their_memory_their_requests_and_their_end() {
     let settings = [

@@ -1,5 +1,4 @@
 //! PHP as a client of servers that answer late, in pieces, wrongly or not at all.
-#![cfg(feature = "php")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Requests that fork: from then on the child is a separate process, and its parent is not affected.
-#![cfg(feature = "php")]
 
 use std::cell::Cell;
 use std::path::Path;
@@ -13,10 +12,12 @@ const WORKER: &str = "<?php require 'children.inc.php'; Svc\\Worker::serve(handl
 const FRANKEN: &str =
     "<?php require 'children.inc.php'; while (frankenphp_handle_request(handle(...))) { note('loop'); }";
 
-/// The modes that run a script.
-const MODES: [(&str, &[(&str, &str)]); 3] = [
+/// The modes of this build.
+const MODES: &[(&str, &[(&str, &str)])] = &[
     ("/classic.php", &[("PHP_WORKERS", "1")]),
+    #[cfg(feature = "worker")]
     ("/x", &[("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")]),
+    #[cfg(feature = "worker")]
     ("/x", &[("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "franken.php")]),
 ];
 
@@ -135,6 +136,7 @@ fn a_child_has_an_environment_of_its_own() {
     }
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_child_of_a_worker_never_serves() {
     for mode in 1..MODES.len() {
@@ -146,6 +148,7 @@ fn a_child_of_a_worker_never_serves() {
     }
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_child_leaves_requests_that_wait_to_its_parent() {
     let forker = Forker::start(1);
@@ -159,6 +162,7 @@ fn a_child_leaves_requests_that_wait_to_its_parent() {
     assert_eq!(client.response().text(), "plain");
 }
 
+#[cfg(feature = "worker")]
 const BOOTS: &str = "<?php
 require 'children.inc.php';
 $child = test_fork();
@@ -170,6 +174,7 @@ Svc\\Worker::serve(function () use ($child) {
 });
 note('goes on');";
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_child_of_the_boot_script_ends_where_its_parent_serves() {
     let forker = Forker::start_with(1, &[("worker.php", BOOTS)]);
@@ -177,6 +182,7 @@ fn a_child_of_the_boot_script_ends_where_its_parent_serves() {
     assert_eq!(forker.notes(), ["child shutdown", "parent serves"]);
 }
 
+#[cfg(feature = "worker")]
 const BETWEEN: &str = "<?php
 require 'children.inc.php';
 $map = new WeakMap();
@@ -191,6 +197,7 @@ Svc\\Worker::serve(function () use ($map) {
     echo 'done';
 });";
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_child_from_the_end_of_a_request_does_not_serve_either() {
     let forker = Forker::start_with(1, &[("worker.php", BETWEEN)]);

@@ -1,5 +1,4 @@
 //! The HTTP and database clients that applications use, in Debian's packages.
-#![cfg(feature = "php")]
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
 //! PHP as a client of real database servers and key-value stores, through all of its drivers.
-#![cfg(feature = "php")]
 
 use std::time::Duration;
 

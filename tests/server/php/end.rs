@@ -1,5 +1,4 @@
 //! How scripts end: the response, the log and the metrics, and that the worker survives.
-#![cfg(feature = "php")]
 
 use serde_json::Value;
 

@@ -1,12 +1,11 @@
 //! The extensions of the PHP that scripts/php-zts.sh builds, on several threads at a time.
-#![cfg(feature = "php")]
 
 use std::thread;
 
 use serde_json::Value;
 
-use svc_testing::Svc;
 use svc_testing::skip::skipped;
+use svc_testing::{IS_WORKER, Svc};
 
 /// Uses an extension of each library, and of each kind of state in PHP's own sources.
 const PROGRAM: &str = r#"<?php
@@ -101,7 +100,7 @@ fn extensions_of_libraries_work_side_by_side() {
     if is_another() {
         return;
     }
-    for is_worker in [false, true] {
+    for is_worker in IS_WORKER {
         let svc = start(is_worker);
         let answer = |n: usize| svc.get(&format!("/?what=uses&n={n}")).text();
         let expected: Vec<_> = (0..REQUESTS).map(answer).collect();

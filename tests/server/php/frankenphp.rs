@@ -1,5 +1,4 @@
 //! Functions with FrankenPHP's names, in classic mode and in worker mode.
-#![cfg(feature = "php")]
 
 use serde_json::{Value, json};
 use svc_testing::Svc;
@@ -9,11 +8,14 @@ use svc_testing::client::Response;
 const SCRIPT: &str = "<?php eval(file_get_contents('php://input'));";
 const WORKER: &str = "<?php Svc\\Worker::serve(function () { eval(file_get_contents('php://input')); });";
 
-/// Runs the test with a server in each mode.
+/// Runs the test with a server in each mode of this build.
 fn in_each_mode(test: impl Fn(&Svc)) {
     test(&Svc::start(&[("index.php", SCRIPT)], &[("LOG_LEVEL", "debug")]));
-    let settings = [("LOG_LEVEL", "debug"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
-    test(&Svc::start(&[("worker.php", WORKER)], &settings));
+    if cfg!(feature = "worker") {
+        let settings =
+            [("LOG_LEVEL", "debug"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+        test(&Svc::start(&[("worker.php", WORKER)], &settings));
+    }
 }
 
 fn run(svc: &Svc, code: &str) -> Response {

@@ -1,5 +1,4 @@
 //! Scripts that are deleted before their worker opens them: the path is resolved a second time.
-#![cfg(feature = "php")]
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,5 +1,4 @@
 //! Header lines that svc refuses, and PHP does not: those with control characters. They have no effect at all.
-#![cfg(feature = "php")]
 
 use svc_testing::Svc;
 use svc_testing::client::Response;
@@ -26,6 +25,9 @@ if (!isset($_SERVER['FRANKENPHP_WORKER'])) {
 const CLASSIC: &[(&str, &str)] = &[];
 const SERVE: &[(&str, &str)] = &[("WORKER_MODE_ENABLED", "true")];
 const FRANKENPHP: &[(&str, &str)] = &[("WORKER_MODE_ENABLED", "true"), ("LOOP", "frankenphp")];
+/// The modes of this build.
+const MODES: &[&[(&str, &str)]] =
+    if cfg!(feature = "worker") { &[CLASSIC, SERVE, FRANKENPHP] } else { &[CLASSIC] };
 
 /// Lines that would set a field, a status or a type.
 const LINES: [&str; 15] = [
@@ -71,7 +73,7 @@ fn control_characters() -> impl Iterator<Item = u8> {
 
 #[test]
 fn a_refused_line_has_no_effect() {
-    for mode in [CLASSIC, SERVE, FRANKENPHP] {
+    for &mode in MODES {
         let svc = start(mode, &[]);
         let mut client = svc.client();
         let mut second = Http2Client::connect(svc.main());
@@ -170,7 +172,7 @@ fn other_bytes_are_accepted_at_each_position() {
 #[test]
 fn the_default_type_has_no_control_character() {
     const HTML: &str = "text/html; charset=UTF-8";
-    for mode in [CLASSIC, SERVE] {
+    for &mode in MODES {
         let svc = start(mode, &[]);
         for byte in control_characters() {
             for (name, value) in [("default_mimetype", "text/%sx"), ("default_charset", "utf-%s8")] {
@@ -193,7 +195,7 @@ fn the_default_type_has_no_control_character() {
     ] {
         let ini = tempfile::tempdir().unwrap();
         std::fs::write(ini.path().join("a.ini"), format!("{name} = \"{value}\"")).unwrap();
-        for mode in [CLASSIC, SERVE] {
+        for &mode in MODES {
             let own = [mode, &[("PHP_INI_SCAN_DIR", ini.path().to_str().unwrap())]].concat();
             let svc = start(&own, &[]);
             for code in ["", "ini_restore('default_mimetype'); ini_restore('default_charset');"] {

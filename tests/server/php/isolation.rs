@@ -1,6 +1,5 @@
 //! Requests see no state of other requests: neither of earlier ones on their thread nor of concurrent ones on another
 //! thread.
-#![cfg(feature = "php")]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! Time limits of scripts inside blocking calls, in both modes.
-#![cfg(feature = "php")]
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -10,12 +9,14 @@ use svc_testing::{self, Svc, c};
 const CLASSIC: &str = "<?php eval(file_get_contents('php://input'));";
 const WORKER: &str = "<?php Svc\\Worker::serve(function () { eval(file_get_contents('php://input')); });";
 
-/// Starts one server in each mode, with one worker each unless `settings` override that.
-fn each_mode(settings: &[(&str, &str)], directives: &[&str]) -> [Svc; 2] {
+/// Starts one server in each mode of this build, with one worker each unless `settings` override that.
+fn each_mode(settings: &[(&str, &str)], directives: &[&str]) -> Vec<Svc> {
     let files = [("index.php", CLASSIC), ("worker.php", WORKER)];
     let classic = [&[("PHP_WORKERS", "1")], settings].concat();
     let worker = [&classic[..], &[("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")]].concat();
-    [classic, worker].map(|settings| Svc::start_with(&files, &settings, directives))
+    let modes =
+        [(true, classic), (cfg!(feature = "worker"), worker)].into_iter().filter(|(is_there, _)| *is_there);
+    modes.map(|(_, settings)| Svc::start_with(&files, &settings, directives)).collect()
 }
 
 /// Sends `code` with the cookie of a session.
@@ -186,7 +187,7 @@ fn a_wait_for_a_session_ends_at_the_limit_and_leaves_it_alone() {
     let extension = format!("extension={}", library.display());
     let servers = [files, asking]
         .map(|handler| each_mode(&[("PHP_WORKERS", "2")], &["max_execution_time=10", &extension, handler]));
-    for svc in servers.as_flattened() {
+    for svc in servers.iter().flatten() {
         let root = svc.root().display();
         let open = format!("session_save_path('{root}'); session_start();");
         let stay = format!(

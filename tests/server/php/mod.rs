@@ -23,5 +23,5 @@ mod request;
 mod response;
 mod shutdown;
 mod signals;
-mod streams;
+pub(crate) mod streams;
 mod transfers;

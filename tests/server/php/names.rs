@@ -1,5 +1,4 @@
 //! Name lookups of PHP, with a DNS server that answers when the test lets it.
-#![cfg(feature = "php")]
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;

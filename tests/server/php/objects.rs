@@ -1,5 +1,5 @@
 //! Objects of the server's own classes, however PHP creates them.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "async", feature = "trace"))]
 
 use svc_testing::tasks::TaskServer;
 

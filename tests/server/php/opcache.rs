@@ -1,5 +1,4 @@
 //! OPcache: enabled, hit, and correct in every answer while it restarts under load.
-#![cfg(feature = "php")]
 
 use std::fmt::Write as _;
 use std::fs::File;

@@ -1,13 +1,12 @@
 //! Files by name: the results equal those of a PHP without threads, which leaves paths to the system, and the effects of
 //! realpath()'s cache.
-#![cfg(feature = "php")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::{Value, json};
 
-use svc_testing::Svc;
+use svc_testing::{IS_WORKER, Svc};
 
 const LOOK: &str = r#"<?php
 chdir(__DIR__ . '/one');
@@ -59,7 +58,7 @@ if (getenv('WORKER_MODE_ENABLED') === 'true') { Svc\Worker::serve(evaluate(...))
 /// ```text
 /// a/f  a/b/g  a/lf -> f  a/up -> ../other/deep  other/x  x  dead -> nowhere  loop -> loop
 /// ```
-fn evaluator(is_worker: &str) -> Svc {
+fn evaluator(is_worker: bool) -> Svc {
     let files = [
         ("index.php", EVALUATE),
         ("a/f", "f"),
@@ -68,7 +67,11 @@ fn evaluator(is_worker: &str) -> Svc {
         ("other/x", "x"),
         ("x", "root"),
     ];
-    let settings = [("ENTRY_FILE", "index.php"), ("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", is_worker)];
+    let settings = [
+        ("ENTRY_FILE", "index.php"),
+        ("PHP_WORKERS", "1"),
+        ("WORKER_MODE_ENABLED", if is_worker { "true" } else { "false" }),
+    ];
     let svc = Svc::start(&files, &settings);
     for (target, link) in [("f", "a/lf"), ("../other/deep", "a/up"), ("nowhere", "dead"), ("loop", "loop")] {
         symlink(target, svc.root().join(link)).unwrap();
@@ -96,7 +99,7 @@ fn assert_values(svc: &Svc, cases: &[(&str, Value)]) {
 
 #[test]
 fn real_paths_are_those_of_a_php_without_threads() {
-    for is_worker in ["false", "true"] {
+    for is_worker in IS_WORKER {
         let svc = evaluator(is_worker);
         let paths = [
             ("f", json!("@/a/f")),
@@ -143,7 +146,7 @@ fn real_paths_are_those_of_a_php_without_threads() {
 
 #[test]
 fn the_system_resolves_the_paths_of_all_other_functions() {
-    for is_worker in ["false", "true"] {
+    for is_worker in IS_WORKER {
         let svc = evaluator(is_worker);
         for path in
             ["", "@/a/"].map(|start| start.replace('@', svc.root().canonicalize().unwrap().to_str().unwrap()))
@@ -206,7 +209,7 @@ fn the_system_resolves_the_paths_of_all_other_functions() {
 
 #[test]
 fn realpath_answers_from_its_cache_until_that_is_cleared() {
-    for is_worker in ["false", "true"] {
+    for is_worker in IS_WORKER {
         let svc = evaluator(is_worker);
         let (file, link) = (svc.root().join("a/b/g"), svc.root().join("a/up"));
         const BOTH: &str = r"[realpath('b/g'), (new SplFileInfo('b/g'))->getRealPath(), realpath('up')]";
@@ -235,7 +238,7 @@ fn realpath_answers_from_its_cache_until_that_is_cleared() {
 
 #[test]
 fn open_basedir_and_permissions_hold_for_real_paths() {
-    let svc = evaluator("false");
+    let svc = evaluator(false);
     let closed = svc.root().join("a/closed");
     fs::create_dir(&closed).unwrap();
     fs::write(closed.join("s"), "").unwrap();

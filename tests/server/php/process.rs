@@ -1,11 +1,10 @@
 //! The effects of a request on the process and its thread: those that are refused, those that are undone, and the fate of
 //! the processes that it has started.
-#![cfg(feature = "php")]
 
 use std::path::{Path, PathBuf};
 
 use svc_testing::client::eventually;
-use svc_testing::tasks::{Mode, TaskServer, everywhere};
+use svc_testing::tasks::{MODES, PLACES, TaskServer, everywhere};
 use svc_testing::{Svc, c};
 use tempfile::TempDir;
 
@@ -112,7 +111,7 @@ fn a_request_cannot_change_the_process() {
 fn what_a_request_changes_of_its_thread_ends_with_it() {
     let (_folder, library) = extension();
     server(&library).in_each_mode(|running| {
-        for place in ["", "&task"] {
+        for place in PLACES {
             let before = running.tell(&format!("attributes{place}"));
             let changed = running.tell(&format!("change{place}"));
             let base: i64 = before[1..].split(',').next().unwrap().parse().unwrap();
@@ -130,10 +129,11 @@ fn what_a_request_changes_of_its_thread_ends_with_it() {
     });
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn the_priority_of_a_request_that_waits_is_not_that_of_others() {
     let (_folder, library) = extension();
-    let running = server(&library).start(Mode::Worker);
+    let running = server(&library).start(svc_testing::tasks::Mode::Worker);
     let before = running.tell("attributes");
     let mut waits = running.send("change_and_wait", "1");
     running.until("changed");
@@ -150,7 +150,7 @@ fn the_priority_of_a_request_that_waits_is_not_that_of_others() {
 fn processes_that_outlive_their_request_are_collected() {
     let (_folder, library) = extension();
     server(&library).in_each_mode(|running| {
-        for place in ["", "&task"] {
+        for place in PLACES {
             assert_eq!(running.tell(&format!("leave{place}")), "\"left\"", "{place}");
         }
         assert_eq!(running.svc.get("/?do=leave_and_fail&raw").status, 500);
@@ -159,6 +159,7 @@ fn processes_that_outlive_their_request_are_collected() {
     });
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_loop_for_other_servers_leaves_no_process_either() {
     let (_folder, library) = extension();
@@ -177,11 +178,12 @@ fn a_loop_for_other_servers_leaves_no_process_either() {
     eventually("no child is left", || children(&svc).is_empty());
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn the_status_of_a_process_waits_for_whoever_has_it() {
     let (_folder, library) = extension();
     for end in ["close", "ask"] {
-        let running = server(&library).start(Mode::Worker);
+        let running = server(&library).start(svc_testing::tasks::Mode::Worker);
         assert_eq!(running.tell("keep"), "\"kept\"");
         eventually("it was collected", || children(&running.svc).is_empty());
         assert_eq!(running.tell(end), if end == "close" { "6" } else { "[false,6]" });
@@ -191,7 +193,7 @@ fn the_status_of_a_process_waits_for_whoever_has_it() {
 #[test]
 fn a_request_that_waits_for_any_child_waits_for_its_own() {
     let (_folder, library) = extension();
-    for mode in [Mode::Classic, Mode::Worker] {
+    for mode in MODES {
         let running = server(&library).set("PHP_WORKERS", "2").start(mode);
         let mut starts = running.send("starts", "1");
         running.until("started");

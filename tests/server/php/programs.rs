@@ -1,5 +1,4 @@
 //! Programs that scripts start: their environment and arguments, and their visibility to other users.
-#![cfg(feature = "php")]
 
 use serde_json::Value;
 use svc_testing::client::eventually;
@@ -19,6 +18,7 @@ Svc\\Worker::serve(function () {
     report($_GET['what']);
 });";
 const SETTINGS: [(&str, &str); 3] = [("TEST_GONE", "1"), ("TEST_BOOT_GONE", "1"), ("TEST_KEPT", "it's kept")];
+#[cfg(feature = "worker")]
 const WORKER_MODE: [(&str, &str); 3] =
     [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
 
@@ -76,6 +76,7 @@ fn all_programs_get_the_environment_of_their_request() {
     assert_eq!(environment(&svc, path), plain, "the request before has left something");
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn programs_of_a_worker_get_what_its_boot_script_has_put_too() {
     let svc = start(&WORKER_MODE);
@@ -89,7 +90,12 @@ fn programs_of_a_worker_get_what_its_boot_script_has_put_too() {
 
 #[test]
 fn no_value_that_a_script_has_put_stands_in_a_command_line() {
-    for (svc, path) in [(start(&[]), "/classic.php"), (start(&WORKER_MODE), "/")] {
+    let modes = [
+        (start(&[]), "/classic.php"),
+        #[cfg(feature = "worker")]
+        (start(&WORKER_MODE), "/"),
+    ];
+    for (svc, path) in modes {
         for (way, line) in report(&svc, &format!("{path}?what=lines&put")) {
             let line = line.as_str().unwrap();
             assert!(line.contains("sh"), "{way}: {line}");
@@ -159,6 +165,7 @@ while (!file_exists(__DIR__ . '/go')) {
     assert_eq!(client.response().status, 200);
 }
 
+#[cfg(feature = "worker")]
 const BOOT_MASK: &str = r#"<?php
 $before = umask(0o027);
 Svc\Worker::serve(function () use ($before) {
@@ -181,6 +188,7 @@ Svc\Worker::serve(function () use ($before) {
     echo implode(' ', $seen), ' ', sprintf('%03o', umask());
 });"#;
 
+#[cfg(feature = "worker")]
 #[test]
 fn the_file_mode_mask_of_a_boot_script_is_where_its_requests_begin() {
     let svc = Svc::start(&[("worker.php", BOOT_MASK)], &WORKER_MODE);

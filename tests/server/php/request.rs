@@ -1,10 +1,9 @@
 //! The request as a script sees it: superglobals, CGI variables, bodies, uploads, cookies, authorization, sessions.
-#![cfg(feature = "php")]
 
 use serde_json::{Value, json};
 
-use svc_testing::Svc;
 use svc_testing::client::{Client, Response, eventually};
+use svc_testing::{IS_WORKER, Svc};
 
 /// Prints as JSON the expression that the query's `show` selects.
 const SHOW: &str = r#"<?php
@@ -317,9 +316,8 @@ fn the_environment_of_the_process_is_below_the_request_in_every_mode() {
     let classic = format!("<?php {ENVIRONMENT} answer();");
     let serve = format!("<?php {ENVIRONMENT} Svc\\Worker::serve(answer(...));");
     let franken = format!("<?php {ENVIRONMENT} while (frankenphp_handle_request(answer(...))) {{ }}");
-    for (mode, code, is_worker) in
-        [("classic", classic, "false"), ("serve", serve, "true"), ("loop", franken, "true")]
-    {
+    let modes = [("classic", classic, false), ("serve", serve, true), ("loop", franken, true)];
+    for (mode, code, is_worker) in modes.into_iter().filter(|(.., is_worker)| IS_WORKER.contains(is_worker)) {
         let settings = [
             ("APP_ENV", "prod"),
             ("EMPTY_VARIABLE", ""),
@@ -329,7 +327,7 @@ fn the_environment_of_the_process_is_below_the_request_in_every_mode() {
             ("HTTP_X", "of the process"),
             ("WITH.DOT", "x"),
             ("ENTRY_FILE", "index.php"),
-            ("WORKER_MODE_ENABLED", is_worker),
+            ("WORKER_MODE_ENABLED", if is_worker { "true" } else { "false" }),
             ("PHP_WORKERS", "1"),
             ("SERVER_VARIABLES", "ADDED=by the setting"),
         ];

@@ -1,5 +1,4 @@
 //! The effects of header(), output functions and svc's functions on a script's response.
-#![cfg(feature = "php")]
 
 use svc_testing::Svc;
 use svc_testing::client::{Response, eventually};

@@ -1,14 +1,13 @@
 //! The end of a request inside PHP: a thread that does not reach it is replaced, and the last code of a script has a limit.
-#![cfg(feature = "php")]
 
 use serde_json::json;
 
 use svc_testing::Svc;
 use svc_testing::books::check_books;
-use svc_testing::client::eventually;
 use svc_testing::databases::{self, Database, PASSWORD, USER};
 
 /// The loops of a persistent worker.
+#[cfg(feature = "worker")]
 const LOOPS: [(&str, &str); 2] = [
     ("serve", "Svc\\Worker::serve(handle(...));"),
     ("own loop", "while (frankenphp_handle_request(handle(...))) { }"),
@@ -80,6 +79,7 @@ fn an_export_that_does_not_fit_costs_its_request_only() {
     svc.assert_metric(r#"svc_responses_by_status_total{status="5xx"}"#, ASKED.len() as f64);
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_worker_whose_export_does_not_fit_is_replaced() {
     let Some(database) = databases::mariadb() else { return };
@@ -149,6 +149,7 @@ fn the_last_code_of_a_script_has_a_limit() {
     check_books(&svc);
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn the_last_code_of_a_worker_has_a_limit() {
     for (name, serve) in LOOPS {
@@ -160,7 +161,7 @@ fn the_last_code_of_a_worker_has_a_limit() {
                 [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
             let mut svc = Svc::start_with(&[("worker.php", &script)], &settings, &[LIMIT]);
             assert_eq!(svc.get(&format!("/?how={how}")).text(), "fine", "{name}, {how}");
-            eventually("the thread is free", || svc.metric("svc_busy_workers") == 0.0);
+            svc_testing::client::eventually("the thread is free", || svc.metric("svc_busy_workers") == 0.0);
             assert_eq!(svc.get("/").text(), "fine", "{name}, after {how}");
             check_books(&svc);
             svc.stop();
@@ -168,6 +169,7 @@ fn the_last_code_of_a_worker_has_a_limit() {
     }
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn what_a_worker_s_script_does_after_its_requests_has_a_limit() {
     for (name, serve) in LOOPS {
@@ -180,6 +182,7 @@ fn what_a_worker_s_script_does_after_its_requests_has_a_limit() {
     }
 }
 
+#[cfg(feature = "async")]
 #[test]
 fn what_a_thread_for_tasks_closes_at_its_end_has_a_limit() {
     let root = tempfile::tempdir().unwrap();

@@ -1,13 +1,12 @@
 //! Signals: a signal that a request sends to its own process reaches only this request, and signals from outside have only
 //! their documented effects.
-#![cfg(feature = "php")]
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::Signal;
 use svc_testing::client::eventually;
-use svc_testing::tasks::{Mode, TaskServer, everywhere};
+use svc_testing::tasks::{MODES, PLACES, TaskServer, everywhere};
 use svc_testing::{Svc, c};
 use tempfile::TempDir;
 
@@ -80,6 +79,7 @@ fn a_request_handles_its_own_signals() {
     everywhere(&server(&library), &cases);
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn an_alarm_is_its_requests_own_while_others_use_the_thread() {
     let (_folder, library) = extension();
@@ -90,7 +90,7 @@ function masked(string $n): bool { return test_block(12); }
 function masks(string $n): bool { test_block(12); mark('masked'); until('go'); return test_block(-12); }
 ";
     let server = TaskServer::new(code).directive(&format!("extension={}", library.display()));
-    let running = server.set("PHP_WORKERS", "1").start(Mode::Worker);
+    let running = server.set("PHP_WORKERS", "1").start(svc_testing::tasks::Mode::Worker);
     let mut rings = running.send("rings", "1");
     running.until("armed");
     let mut masks = running.send("masks", "2");
@@ -107,7 +107,7 @@ function masks(string $n): bool { test_block(12); mark('masked'); until('go'); r
 #[test]
 fn a_signal_that_ends_a_process_ends_the_request_that_has_sent_it() {
     let (_folder, library) = extension();
-    for mode in [Mode::Classic, Mode::Worker] {
+    for mode in MODES {
         let running = server(&library).start(mode);
         for number in (1..=64).filter(|number| !HARMLESS.contains(number)) {
             let response = running.svc.get(&format!("/?do=die_of&raw&signal={number}"));
@@ -118,7 +118,8 @@ fn a_signal_that_ends_a_process_ends_the_request_that_has_sent_it() {
         assert_eq!(running.svc.get("/?do=alarm_end&raw").status, 500, "{mode:?}");
         let why = "Terminated by signal 14 (Alarm clock), which the script has sent to its own process";
         eventually(why, || running.svc.log().of("php").iter().any(|record| record.to_string().contains(why)));
-        for number in [1, 2, 9, 10, 14, 15, 26, 34, 50] {
+        let numbers: &[_] = if cfg!(feature = "async") { &[1, 2, 9, 10, 14, 15, 26, 34, 50] } else { &[] };
+        for number in numbers {
             let text = running.svc.get(&format!("/?do=die_in_task&signal={number}")).text();
             assert!(text.contains("TaskException") && !text.contains("went on"), "{mode:?} {number}: {text}");
         }
@@ -129,7 +130,7 @@ fn a_signal_that_ends_a_process_ends_the_request_that_has_sent_it() {
 #[test]
 fn a_signal_from_outside_that_means_nothing_is_ignored() {
     let (_folder, library) = extension();
-    for mode in [Mode::Classic, Mode::Worker] {
+    for mode in MODES {
         let running = server(&library).start(mode);
         for number in (1..=64).filter(|number| !KNOWN.contains(number)) {
             for how in ["exec_end", "fork_end"] {
@@ -153,7 +154,7 @@ fn a_signal_from_outside_that_means_nothing_is_ignored() {
 #[test]
 fn signals_that_control_the_server_do_so_whoever_sends_them() {
     let (_folder, library) = extension();
-    for mode in [Mode::Classic, Mode::Worker] {
+    for mode in MODES {
         let mut running = server(&library).start(mode);
         // A signal from a script itself ends only the script.
         assert_eq!(running.svc.get("/?do=die_of&raw&signal=15").status, 500);
@@ -185,7 +186,7 @@ function thread(string $n): string { return implode(preg_grep('/^(SigBlk|SigIgn)
     let server =
         TaskServer::new(code).directive(&format!("extension={}", library.display())).set("PHP_WORKERS", "1");
     server.in_each_mode(|running| {
-        for place in ["", "&task"] {
+        for place in PLACES {
             let before = running.tell(&format!("thread{place}"));
             running.tell(&format!("pipe{place}"));
             assert_eq!(running.tell(&format!("thread{place}")), before, "{place}");
@@ -246,8 +247,9 @@ fn a_fault_ends_the_process() {
     let code = "function fault() { test_fault(); } \
                 function fault_in_task() { return Svc\\async(static fn () => test_fault())->await(); }";
     let server = TaskServer::new(code).directive(&format!("extension={}", library.display()));
-    for mode in [Mode::Classic, Mode::Worker] {
-        for way in ["fault", "fault_in_task"] {
+    for mode in MODES {
+        let ways: &[_] = if cfg!(feature = "async") { &["fault", "fault_in_task"] } else { &["fault"] };
+        for way in ways {
             let mut running = server.start(mode);
             let _client = running.send(way, "1");
             assert_eq!(running.svc.crash(), Some(Signal::SEGV.as_raw()), "{way} in {mode:?}");

@@ -1,8 +1,7 @@
 //! Scripts that end inside a callback of libcurl, in the middle of a transfer.
-#![cfg(feature = "php")]
 
-use svc_testing::Svc;
 use svc_testing::client::eventually;
+use svc_testing::{IS_WORKER, Svc};
 
 /// `file.txt` comes from the server itself; its I/O threads serve it while the only worker waits for it.
 const SCRIPT: &str = r#"<?php
@@ -60,7 +59,7 @@ fn start(is_worker: bool) -> Svc {
 
 #[test]
 fn a_jump_out_of_a_transfer_leaves_nothing_open() {
-    for is_worker in [false, true] {
+    for is_worker in IS_WORKER {
         for end in ["fatal", "exception"] {
             let svc = start(is_worker);
             assert_eq!(svc.get("/index.php?in=nothing").text(), "the file");
@@ -80,7 +79,7 @@ fn a_jump_out_of_a_transfer_leaves_nothing_open() {
 
 #[test]
 fn a_time_limit_ends_a_script_in_a_transfer() {
-    for is_worker in [false, true] {
+    for is_worker in IS_WORKER {
         let svc = start(is_worker);
         assert_eq!(svc.get("/index.php?in=nothing").text(), "the file");
         let response = svc.get("/index.php?in=body&limit");

@@ -1,6 +1,5 @@
 //! The contract with plugins that were compiled long ago: the first header of its version, unchanged, and a plugin that was
 //! written for it.
-#![cfg(feature = "php")]
 
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};

@@ -1,6 +1,5 @@
 //! Answers of plugins at the wrong time or in the wrong form: the plugin gets the header's error code, and the answer has
 //! no effect.
-#![cfg(feature = "php")]
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
 //! The examples, built as their readers would build them, and tested.
-#![cfg(feature = "php")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

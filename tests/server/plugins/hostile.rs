@@ -1,6 +1,5 @@
 //! Plugins that hang, fail or give no answer, in each of their callbacks: the server keeps serving, reports it, and exits
 //! in time.
-#![cfg(feature = "php")]
 
 use std::io;
 use std::sync::LazyLock;

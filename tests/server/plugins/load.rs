@@ -1,6 +1,5 @@
 //! From a name in the settings to a started plugin: what is loaded, which errors stop the start, the effects of `svc
 //! check`, and the order of callbacks.
-#![cfg(feature = "php")]
 
 use std::fs;
 
@@ -209,6 +208,7 @@ fn a_plugin_beside_php_sees_its_requests() {
     drop(svc);
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_plugin_beside_worker_mode_and_hooks_waits_on_its_own_thread() {
     // It sleeps and reads files, through functions that the server defines before libc.

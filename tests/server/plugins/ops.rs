@@ -1,5 +1,4 @@
 //! Plugins on the operations port: health, readiness, configuration, metrics, pages, and access to them.
-#![cfg(feature = "php")]
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
 //! A Rust plugin that panics in each of its callbacks.
-#![cfg(feature = "php")]
 
 use serde_json::Value;
 

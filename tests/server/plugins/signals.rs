@@ -1,5 +1,4 @@
 //! Signals that arrive while plugins are loaded and initialised: they end the start at once.
-#![cfg(feature = "php")]
 
 use std::process::{Child, Output};
 use std::time::{Duration, Instant};

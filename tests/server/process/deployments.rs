@@ -1,5 +1,4 @@
-//! Deployments: after `svc reload`, requests in both modes run the new code, however the files were replaced. Code that
-//! does not boot appears in all reports and costs no request.
+//! Deployments: after `svc reload`, requests in each mode run the new code, however the files were replaced.
 #![cfg(feature = "php")]
 
 use std::fs::{self, File};
@@ -10,27 +9,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::ops::status::{becomes, status};
 use svc_testing::client::eventually;
 use svc_testing::skip::skipped;
-use svc_testing::{Svc, written};
+use svc_testing::{IS_WORKER, Svc};
 
 /// Without this directive, OPcache ignores scripts that were written in the last two seconds.
 const AT_ONCE: &str = "opcache.file_update_protection=0";
 
 /// A site whose code is behind the link `current`, beside the document root.
-struct DeployedSite {
-    folder: TempDir,
-    svc: Svc,
+pub(super) struct DeployedSite {
+    pub(super) folder: TempDir,
+    pub(super) svc: Svc,
 }
 
 impl DeployedSite {
     /// Starts a server on the first release, whose `lib.php` is `code`. In worker mode, the boot loads that code.
-    fn start(is_worker: bool, code: &str, settings: &[(&str, &str)], directives: &[&str]) -> Self {
+    pub(super) fn start(is_worker: bool, code: &str, settings: &[(&str, &str)], directives: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         release(folder.path(), 1, code);
         symlink("release1", folder.path().join("current")).unwrap();
@@ -56,33 +54,33 @@ impl DeployedSite {
         Self { folder, svc }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Returns the answers on several connections, from any of the workers.
-    fn answers(&self) -> Vec<String> {
+    pub(super) fn answers(&self) -> Vec<String> {
         (0..6).map(|_| self.svc.get("/").text()).collect()
     }
 
     #[track_caller]
-    fn assert_serves(&self, code: &str) {
+    pub(super) fn assert_serves(&self, code: &str) {
         assert_eq!(self.answers(), vec![code; 6]);
     }
 
     /// Overwrites the code in the same file and keeps its modification time.
-    fn replace_code(&self, code: &str) {
+    pub(super) fn replace_code(&self, code: &str) {
         let path = self.path("current/lib.php");
         let time = fs::metadata(&path).unwrap().modified().unwrap();
         fs::write(&path, code).unwrap();
         File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
     }
 
-    fn reload(&self, options: &[&str]) -> Output {
+    pub(super) fn reload(&self, options: &[&str]) -> Output {
         self.reloading(options).output().unwrap()
     }
 
-    fn reloading(&self, options: &[&str]) -> Command {
+    pub(super) fn reloading(&self, options: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
         command.arg("reload").args(options).env_clear().env("PID_FILE", self.path("svc.pid"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -91,7 +89,7 @@ impl DeployedSite {
 
     /// Reloads successfully; returns the messages.
     #[track_caller]
-    fn reload_well(&self) -> String {
+    pub(super) fn reload_well(&self) -> String {
         let output = self.reload(&[]);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(0), "{said}");
@@ -100,19 +98,19 @@ impl DeployedSite {
 
     /// Reloads without success; returns the messages.
     #[track_caller]
-    fn reload_in_vain(&self, options: &[&str]) -> String {
+    pub(super) fn reload_in_vain(&self, options: &[&str]) -> String {
         let output = self.reload(options);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
         said
     }
 
-    fn metric(&self, name: &str) -> f64 {
+    pub(super) fn metric(&self, name: &str) -> f64 {
         self.svc.metric(name)
     }
 }
 
-fn code(word: &str) -> String {
+pub(super) fn code(word: &str) -> String {
     format!("<?php function code() {{ return '{word}'; }}")
 }
 
@@ -147,7 +145,7 @@ fn deploy(site: &DeployedSite, way: &str, number: usize, code: &str) {
 
 #[test]
 fn after_a_reload_every_worker_runs_what_is_on_disk_however_it_got_there() {
-    for is_worker in [false, true] {
+    for is_worker in IS_WORKER {
         for directive in ["opcache.validate_timestamps=0", "opcache.revalidate_freq=60", "opcache.enable=0"] {
             let site = DeployedSite::start(is_worker, &code("v1"), &[], &[directive]);
             site.assert_serves("v1");
@@ -166,7 +164,7 @@ fn after_a_reload_every_worker_runs_what_is_on_disk_however_it_got_there() {
 
 #[test]
 fn links_to_the_root_and_to_folders_below_it_are_followed_at_once() {
-    for is_worker in [false, true] {
+    for is_worker in IS_WORKER {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let public = if is_worker {
@@ -212,6 +210,7 @@ fn links_to_the_root_and_to_folders_below_it_are_followed_at_once() {
     }
 }
 
+#[cfg(feature = "async")]
 #[test]
 fn background_threads_run_what_is_on_disk_as_well() {
     let entry = tempfile::tempdir().unwrap();
@@ -257,7 +256,7 @@ fn a_request_in_progress_goes_on_with_its_code_while_new_ones_run_the_new_code()
             while (!file_exists('%/go')) { usleep(1000); clearstatcache(); }
         }
         return '^'; }";
-    for is_worker in [false, true] {
+    for is_worker in IS_WORKER {
         let site = DeployedSite::start(is_worker, &code("v0"), &[], &[]);
         let text = |word: &str| waits.replace('%', site.folder.path().to_str().unwrap()).replace('^', word);
         site.replace_code(&text("v1"));
@@ -279,7 +278,7 @@ fn a_request_in_progress_goes_on_with_its_code_while_new_ones_run_the_new_code()
 
 #[test]
 fn reloads_under_load_lose_no_request_and_come_to_rest() {
-    for is_worker in [false, true] {
+    for is_worker in IS_WORKER {
         let site = DeployedSite::start(is_worker, &code("1"), &[], &[]);
         let (deployed, is_over) = (AtomicU64::new(1), AtomicBool::new(false));
         thread::scope(|scope| {
@@ -345,77 +344,6 @@ fn the_memory_of_releases_that_are_gone_is_given_back() {
     assert_eq!(site.metric("svc_opcache_restarts_total"), 10.0);
 }
 
-/// Code that does not boot, part of its message, and whether the message contains a place.
-const BROKEN: [(&str, &str, bool); 5] = [
-    ("<?php throw new RuntimeException('no database');", "Uncaught RuntimeException: no database", true),
-    (
-        "<?php register_shutdown_function(fn () => trigger_error('a cache', E_USER_WARNING)); echo $nothing; throw new Error('boom');",
-        "Uncaught Error: boom",
-        true,
-    ),
-    ("<?php if (", "Unclosed '('", true),
-    ("<?php trigger_error('only a hint', E_USER_WARNING); exit(1);", "its last message: only a hint", false),
-    ("<?php exit(1);", "the script ended without waiting for requests (Svc\\Worker::serve())", false),
-];
-
-#[test]
-fn a_deployment_that_does_not_boot_is_seen_everywhere_until_one_boots() {
-    let site = DeployedSite::start(true, &code("v1"), &[], &[]);
-    let (failing, failures) = ("svc_worker_boot_failing", "svc_worker_boot_failures_total");
-    let successful = "svc_config_last_reload_successful";
-    let succeeded_at = "svc_config_last_reload_success_timestamp_seconds";
-    assert_eq!([failing, failures, successful].map(|name| site.metric(name)), [0.0, 0.0, 1.0]);
-    for (broken, reason, has_place) in BROKEN {
-        let (before, count) = (site.metric(succeeded_at), site.metric(failures));
-        site.replace_code(broken);
-        let said = site.reload_in_vain(&[]);
-        assert!(said.starts_with("svc: error: the reload failed: a PHP worker failed to boot: "), "{said}");
-        assert!(said.contains(reason), "{said}");
-        let lib = site.path("release1/lib.php");
-        assert_eq!(said.contains(&format!("{} on line 1", lib.display())), has_place, "{said}");
-        site.assert_serves("v1");
-        assert_eq!([failing, successful, succeeded_at].map(|name| site.metric(name)), [1.0, 0.0, before]);
-        assert!(site.metric(failures) > count);
-        let seen = becomes(&site.svc, "it is told", |seen| {
-            seen["boot_failure"]["message"].as_str().is_some_and(|message| message.contains(reason))
-        });
-        assert_eq!(seen["conditions"], json!(["boot_failed", "reload_failed"]));
-        let file = lib.to_str().unwrap();
-        let expected = if has_place { json!([file, 1]) } else { json!([null, null]) };
-        assert_eq!(json!([seen["boot_failure"]["file"], seen["boot_failure"]["line"]]), expected);
-        assert!(seen["boot_failure"]["since"].is_string());
-        assert_eq!(site.svc.ask("/readyz").status, 200);
-    }
-    let mended =
-        "<?php trigger_error('a warning is no failure', E_USER_WARNING); function code() { return 'v2'; }";
-    site.replace_code(mended);
-    site.reload_well();
-    site.assert_serves("v2");
-    assert_eq!([failing, successful].map(|name| site.metric(name)), [0.0, 1.0]);
-    let seen = becomes(&site.svc, "it is over", |seen| seen["conditions"] == json!([]));
-    assert_eq!(seen["boot_failure"], Value::Null);
-}
-
-/// A deployment may remove the entry file before it writes the new one.
-#[test]
-fn workers_serve_while_the_file_of_their_script_is_missing() {
-    let site = DeployedSite::start(true, &code("v1"), &[], &[]);
-    site.assert_serves("v1");
-    let entry = site.svc.root().join("index.php");
-    let source = fs::read(&entry).unwrap();
-    fs::remove_file(&entry).unwrap();
-    let said = site.reload_in_vain(&[]);
-    assert!(said.contains("index.php"), "{said}");
-    site.assert_serves("v1");
-    for (path, status) in [("/index.php", 200), ("/a/b", 200), ("/a/", 200), ("/index.php/a", 404)] {
-        assert_eq!(site.svc.get(path).status, status, "{path}");
-    }
-    fs::write(&entry, source).unwrap();
-    site.replace_code(&code("v2"));
-    site.reload_well();
-    site.assert_serves("v2");
-}
-
 #[test]
 fn classic_mode_has_nothing_that_boots() {
     let site = DeployedSite::start(false, &code("v1"), &[], &[]);
@@ -425,96 +353,6 @@ fn classic_mode_has_nothing_that_boots() {
     site.reload_well();
     assert_eq!(site.svc.get("/").status, 500);
     assert_eq!(site.metric("svc_config_last_reload_successful"), 1.0);
-}
-
-#[test]
-fn a_first_start_that_fails_counts_and_the_reload_tells_what_the_mended_code_is_worth() {
-    let entry = "<?php require __DIR__ . '/lib.php'; Svc\\Worker::serve(function () { echo code(); });";
-    let root = written(&[("index.php", entry), ("lib.php", "<?php throw new Exception('first');")]);
-    let pid_file = root.path().join("svc.pid");
-    let settings = [
-        ("PID_FILE", pid_file.to_str().unwrap()),
-        ("ENTRY_FILE", "index.php"),
-        ("WORKER_MODE_ENABLED", "true"),
-    ];
-    let svc = Svc::start_in(root, &settings);
-    eventually("it has failed", || svc.metric("svc_worker_boot_failing") > 0.0);
-    assert!(svc.metric("svc_worker_boot_failures_total") > 0.0);
-    let seen = becomes(&svc, "it is told", |seen| !seen["boot_failure"].is_null());
-    assert_eq!(seen["boot_failure"]["message"], "Uncaught Exception: first");
-    let reload = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
-        let output = command.arg("reload").env_clear().env("PID_FILE", &pid_file).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
-    };
-    fs::write(svc.root().join("lib.php"), "<?php throw new Exception('second');").unwrap();
-    let (exit, said) = reload();
-    assert_eq!(exit, Some(1), "{said}");
-    assert!(said.contains("Uncaught Exception: second"), "{said}");
-    fs::write(svc.root().join("lib.php"), code("works")).unwrap();
-    let (exit, said) = reload();
-    assert_eq!(exit, Some(0), "{said}");
-    assert_eq!(svc.get("/").text(), "works");
-    assert_eq!(svc.metric("svc_worker_boot_failing"), 0.0);
-}
-
-/// Returns code whose boot waits for a file.
-fn slow(site: &DeployedSite, word: &str) -> String {
-    let go = site.path("go");
-    let waits = format!("while (!file_exists('{}')) {{ usleep(1000); clearstatcache(); }}", go.display());
-    format!("<?php {waits} function code() {{ return '{word}'; }}")
-}
-
-#[test]
-fn the_wait_has_an_end_and_can_be_left_out() {
-    let site = DeployedSite::start(true, &code("v1"), &[], &[]);
-    site.replace_code(&slow(&site, "v2"));
-    let said = site.reload_in_vain(&["--timeout", "1"]);
-    assert!(said.contains("the reload has not ended within 1 s (--timeout)"), "{said}");
-    let output = site.reload(&["--no-wait"]);
-    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
-    site.assert_serves("v1");
-    // Several reloads at once, the first of which has begun before: all have the same result.
-    let mut waiting: Vec<_> = (0..3).map(|_| site.reloading(&[]).spawn().unwrap()).collect();
-    fs::write(site.path("go"), "").unwrap();
-    for reload in &mut waiting {
-        assert_eq!(reload.wait().unwrap().code(), Some(0));
-    }
-    site.assert_serves("v2");
-    for wrong in ["0", "-1", "soon", "", "1e3", "86401"] {
-        let output = site.reload(&["--timeout", wrong]);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {said}");
-        assert!(said.contains("accepted: an integer from 1 to 86400, in seconds"), "{said}");
-    }
-}
-
-#[test]
-fn a_server_that_ends_meanwhile_is_told_at_once() {
-    for (signal, outcome) in [
-        (Signal::TERM, "the reload was abandoned: the server is stopping"),
-        (Signal::KILL, "the server has ended before the reload"),
-    ] {
-        let mut site = DeployedSite::start(true, &code("v1"), &[("DRAIN_DELAY_SECONDS", "2")], &[]);
-        site.replace_code(&slow(&site, "v2"));
-        let waiting = site.reloading(&[]).spawn().unwrap();
-        site.svc.log().expect("rolling restart of PHP workers started");
-        site.svc.signal(signal);
-        let output = waiting.wait_with_output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(outcome), "{signal:?}: {said}");
-        fs::write(site.path("go"), "").unwrap();
-        if signal == Signal::TERM {
-            assert_eq!(site.svc.wait(), Some(0));
-            let left: Vec<_> = fs::read_dir(site.folder.path()).unwrap().flatten().collect();
-            let left = left.iter().filter(|entry| entry.file_name().to_string_lossy().starts_with("svc.pid"));
-            assert_eq!(left.count(), 0, "a file was left behind");
-        } else {
-            assert_eq!(site.svc.crash(), Some(9));
-            assert!(site.reload_in_vain(&[]).contains("is stale: the server is not running"));
-        }
-    }
 }
 
 #[test]
@@ -550,7 +388,7 @@ fn the_report_is_that_of_the_user_of_run_as() {
 
 #[test]
 fn ini_files_that_are_not_those_of_the_start_require_a_restart() {
-    for is_worker in [false, true] {
+    for is_worker in IS_WORKER {
         let ini = tempfile::tempdir().unwrap();
         let (main, further) = (ini.path().join("php.ini"), ini.path().join("conf.d"));
         fs::create_dir(&further).unwrap();

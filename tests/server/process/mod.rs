@@ -2,6 +2,8 @@
 
 mod compose;
 mod deployments;
+#[cfg(feature = "worker")]
+mod failed_deployments;
 mod install;
 mod kubernetes;
 mod lifecycle;

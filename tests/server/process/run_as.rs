@@ -40,6 +40,7 @@ fn a_user_or_group_that_is_not_there_stops_the_start_and_the_check() {
     }
 }
 
+#[cfg(feature = "async")]
 #[test]
 fn every_thread_is_the_users() {
     if !may_change() {

@@ -59,6 +59,7 @@ impl Manager {
     }
 }
 
+#[cfg(feature = "worker")]
 impl Manager {
     /// Asserts that no received message has this assignment.
     #[track_caller]
@@ -101,6 +102,7 @@ fn a_life_is_told_in_order() {
     assert_eq!(svc.wait(), Some(0));
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_persistent_worker_that_boots_makes_the_server_ready() {
     let manager = Manager::at_an_abstract_name();
@@ -124,6 +126,7 @@ fn a_persistent_worker_that_boots_makes_the_server_ready() {
     svc.wait().unwrap();
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_reload_is_over_for_the_manager_when_its_outcome_is_known_whatever_that_is() {
     let manager = Manager::at_a_path();
@@ -167,7 +170,7 @@ fn a_reload_is_over_for_the_manager_when_its_outcome_is_known_whatever_that_is()
 
 #[test]
 fn signs_of_life_are_for_the_process_that_is_meant() {
-    let manager = Manager::at_a_path();
+    let manager = Manager::at_an_abstract_name();
     for (pid, is_meant) in [("1", false), ("", true)] {
         let settings =
             [("NOTIFY_SOCKET", manager.name.as_str()), ("WATCHDOG_USEC", "20000"), ("WATCHDOG_PID", pid)];

@@ -1,5 +1,5 @@
 //! The stub file for editors and static analysis equals the reflection of the running server.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "async", feature = "trace"))]
 
 use std::path::Path;
 

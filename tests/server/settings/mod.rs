@@ -6,6 +6,7 @@
 use std::process::Stdio;
 
 use rustix::process::Signal;
+#[cfg(feature = "trace")]
 use svc_core::config::keys::KEYS;
 
 use svc_testing::Svc;
@@ -16,16 +17,18 @@ mod observed;
 
 use observed::{log_of_a_life, occupy, open_files, speaks_tls12, threads, withdraws};
 
-/// Declares one test for each setting, and the list of the settings that have one.
+/// Declares one test for each setting, and the list of the settings that have one. A test may have attributes.
 macro_rules! effects {
-    ($($test:ident: $variable:literal $body:block)*) => {
-        $(#[test] fn $test() $body)*
+    ($($(#[$attribute:meta])* $test:ident: $variable:literal $body:block)*) => {
+        $($(#[$attribute])* #[test] fn $test() $body)*
 
+        #[cfg(feature = "trace")]
         pub(super) const WITH_EFFECT: &[&str] = &[$($variable),*];
     };
 }
 
 mod telemetry;
+#[cfg(feature = "trace")]
 mod tracing;
 
 /// Makes a test's folder readable for every user.
@@ -50,6 +53,7 @@ const ONCE: (&str, &str) = (
 const LENGTH: (&str, &str) = ("length.php", "<?php echo strlen(file_get_contents('php://input'));");
 
 /// Occupies the only async thread, and counts how many more tasks can wait for it.
+#[cfg(feature = "async")]
 const FILL: (&str, &str) = (
     "fill.php",
     "<?php
@@ -67,6 +71,7 @@ const FILL: (&str, &str) = (
 );
 
 /// Counts while it stays loaded, and keeps memory on demand.
+#[cfg(feature = "worker")]
 const COUNTER: (&str, &str) = (
     "app.php",
     "<?php
@@ -79,6 +84,7 @@ const COUNTER: (&str, &str) = (
     try { Svc\\Worker::serve($serve); } catch (Error) { $serve(); }",
 );
 
+#[cfg(feature = "trace")]
 #[test]
 fn every_setting_has_an_effect() {
     let all = [WITH_EFFECT, tracing::WITH_EFFECT, telemetry::WITH_EFFECT];
@@ -178,6 +184,7 @@ effects! {
         assert!(clients.iter_mut().all(|client| client.response().status == 200));
     }
 
+    #[cfg(feature = "worker")]
     worker_mode_enabled: "WORKER_MODE_ENABLED" {
         for (value, count) in [("false", "1"), ("true", "3")] {
             let settings = [("WORKER_MODE_ENABLED", value), ("ENTRY_FILE", "app.php"), ("PHP_WORKERS", "1")];
@@ -187,6 +194,7 @@ effects! {
         }
     }
 
+    #[cfg(feature = "worker")]
     worker_max_memory_mib: "WORKER_MAX_MEMORY_MIB" {
         let settings = [("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "app.php"), ("PHP_WORKERS", "1")];
         let svc = Svc::start(&[COUNTER], &[&settings[..], &[("WORKER_MAX_MEMORY_MIB", "16")]].concat());
@@ -197,6 +205,7 @@ effects! {
         eventually("it counts anew", || svc.get("/?mib=0").text() == "1");
     }
 
+    #[cfg(feature = "worker")]
     worker_max_requests: "WORKER_MAX_REQUESTS" {
         let pid = ("pid.php", "<?php echo getmypid();");
         let settings = [("EXECUTOR", "fastcgi"), ("PHP_WORKERS", "1"), ("WORKER_MAX_REQUESTS", "1")];
@@ -628,6 +637,7 @@ effects! {
         }
     }
 
+    #[cfg(feature = "async")]
     async_workers: "ASYNC_WORKERS" {
         for (setting, count) in [("0", 0), ("1", 1), ("3", 3)] {
             let svc = Svc::start(&[HELLO], &[("ASYNC_WORKERS", setting)]);
@@ -636,16 +646,19 @@ effects! {
         }
     }
 
+    #[cfg(feature = "async")]
     async_max_fibers: "ASYNC_MAX_FIBERS" {
         let svc = Svc::start(&[], &[("ASYNC_WORKERS", "2"), ("ASYNC_MAX_FIBERS", "7")]);
         assert_eq!(svc.metric("svc_async_tasks_in_flight_limit"), 14.0);
     }
 
+    #[cfg(feature = "async")]
     async_queue_capacity: "ASYNC_QUEUE_CAPACITY" {
         let svc = Svc::start(&[FILL], &[("ASYNC_WORKERS", "1"), ("ASYNC_QUEUE_CAPACITY", "3")]);
         assert_eq!(svc.get("/fill.php").text(), "3");
     }
 
+    #[cfg(feature = "async")]
     async_entry_file: "ASYNC_ENTRY_FILE" {
         let elsewhere = tempfile::tempdir().unwrap();
         let entry = elsewhere.path().join("tasks.php");
@@ -655,6 +668,7 @@ effects! {
         assert_eq!(Svc::start(&files, &settings).get("/task.php").text(), "entry");
     }
 
+    #[cfg(feature = "worker")]
     runtime_hooks: "RUNTIME_HOOKS" {
         // Whether another request of the only thread runs while one sleeps.
         let code = "<?php Svc\\Worker::serve(function () {
@@ -676,6 +690,7 @@ effects! {
         }
     }
 
+    #[cfg(feature = "async")]
     async_max_value_bytes: "ASYNC_MAX_VALUE_BYTES" {
         let files = [("task.php", "<?php
             try { echo Svc\\async(static fn (string $text) => strlen($text), str_repeat('x', 5000))->await(); }

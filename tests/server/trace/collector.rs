@@ -1,5 +1,5 @@
 //! Spans, metrics and log records in a real OpenTelemetry Collector: its output file contains what it understood.
-#![cfg(all(feature = "php", feature = "trace"))]
+#![cfg(feature = "trace")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -277,7 +277,12 @@ fn a_request_of_symfony_is_one_trace_with_its_queries_and_the_server_that_it_ask
     let stock = svc(&collector, "grpc", &[("OTEL_SERVICE_NAME", "stock")]);
     let (url, endpoint, dsn) =
         (format!("http://{}/", stock.main()), collector.endpoint("http/protobuf"), database.dsn());
-    for (entry, worker_mode) in [("classic.php", "false"), ("fibers.php", "true")] {
+    let modes = [
+        ("classic.php", "false"),
+        #[cfg(feature = "worker")]
+        ("fibers.php", "true"),
+    ];
+    for (entry, worker_mode) in modes {
         let root = tempfile::tempdir().unwrap();
         let from = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php/symfony/.");
         assert!(Command::new("cp").arg("-rp").arg(from).arg(root.path()).status().unwrap().success());

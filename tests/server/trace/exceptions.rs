@@ -1,10 +1,10 @@
 //! Exceptions in traces: in spans that scripts create, and in requests.
-#![cfg(all(feature = "php", feature = "trace"))]
+#![cfg(feature = "trace")]
 
 use serde_json::json;
 
+use svc_testing::IS_WORKER;
 use svc_testing::Svc;
-use svc_testing::pair::MODES;
 use svc_testing::spans::Spans;
 
 /// The code of both modes: a function for each exception that a request may throw.
@@ -87,7 +87,7 @@ fn start(spans: &Spans, is_worker: bool) -> Svc {
 
 #[test]
 fn what_a_body_throws_is_an_event_and_goes_on() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker);
         let (answer, request) = spans.case(&svc, "throw");
@@ -115,7 +115,7 @@ fn what_a_body_throws_is_an_event_and_goes_on() {
 /// PHP reports an exception from the end of a script in another way than one that leaves the script itself.
 #[test]
 fn what_is_thrown_at_the_end_of_a_script_is_an_event() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker);
         for by in
@@ -154,7 +154,7 @@ fn what_is_thrown_at_the_end_of_a_script_is_an_event() {
 #[test]
 fn a_trace_begins_where_the_exception_was_made() {
     let line = |code: &str| 1 + CASES.lines().position(|line| line.contains(code)).unwrap();
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker);
         let file = svc.root().canonicalize().unwrap().join("cases.php");
@@ -187,7 +187,7 @@ fn a_trace_begins_where_the_exception_was_made() {
 /// PHP's name of an anonymous class continues after a NUL, with the path of its file.
 #[test]
 fn an_anonymous_class_is_named_without_its_place() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker);
         let (_, request) = spans.case(&svc, "anonymous");

@@ -1,7 +1,7 @@
 //! Spans in Jaeger: the results of its query API are complete and connected.
 //!
 //! `make jaeger` builds Jaeger and runs this test; the other tracing tests use a Collector.
-#![cfg(all(feature = "php", feature = "trace"))]
+#![cfg(all(feature = "trace", feature = "worker"))]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,11 +1,12 @@
 //! Svc\Trace: spans that scripts create.
-#![cfg(all(feature = "php", feature = "trace"))]
+#![cfg(feature = "trace")]
 
 use serde_json::{Value, json};
 
-use svc_testing::Svc;
+#[cfg(feature = "worker")]
 use svc_testing::client::eventually;
-use svc_testing::spans::{ExportedSpan, Spans};
+use svc_testing::spans::Spans;
+use svc_testing::{IS_WORKER, Svc};
 
 /// The code of both modes: a function for each action of a request.
 const CASES: &str = r#"<?php
@@ -137,8 +138,6 @@ Svc\\Worker::serve(function () use ($boot) {
     echo json_encode(cases()[$_GET['case']]());
 });";
 
-const MODES: [bool; 2] = [false, true];
-
 fn start(spans: &Spans, is_worker: bool, settings: &[(&str, &str)]) -> Svc {
     let worker = [("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "index.php"), ("PHP_WORKERS", "1")];
     let settings = if is_worker { [&worker[..], settings].concat() } else { settings.to_vec() };
@@ -151,7 +150,7 @@ fn id_in(traceparent: &Value) -> &str {
 
 #[test]
 fn spans_are_nested_and_say_what_they_are_told() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker, &[]);
         let (answer, request) = spans.case(&svc, "nested");
@@ -177,7 +176,7 @@ fn spans_are_nested_and_say_what_they_are_told() {
 
 #[test]
 fn a_span_that_is_started_is_ended_once() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker, &[]);
         let (answer, request) = spans.case(&svc, "start");
@@ -206,7 +205,7 @@ fn spans_may_end_in_any_order() {
 
 #[test]
 fn each_fiber_has_a_current_span() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker, &[]);
         let (answer, request) = spans.case(&svc, "fibers");
@@ -239,7 +238,7 @@ fn what_is_no_attribute_is_refused_everywhere() {
 
 #[test]
 fn spans_end_whatever_ends_their_request() {
-    for is_worker in MODES {
+    for is_worker in IS_WORKER {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker, &[]);
         let (answer, request) = spans.case(&svc, "exit");
@@ -263,6 +262,7 @@ fn spans_end_whatever_ends_their_request() {
     }
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_destructor_after_the_reply_has_no_spans_and_does_no_harm() {
     let spans = Spans::collect();
@@ -277,6 +277,7 @@ fn a_destructor_after_the_reply_has_no_spans_and_does_no_harm() {
     spans.case(&svc, "nested");
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn spans_of_others_are_out_of_reach() {
     let spans = Spans::collect();
@@ -292,6 +293,7 @@ fn spans_of_others_are_out_of_reach() {
     );
 }
 
+#[cfg(feature = "async")]
 #[test]
 fn a_fiber_that_outlives_its_request_goes_on_in_the_trace_of_the_next_one() {
     let spans = Spans::collect();
@@ -306,6 +308,7 @@ fn a_fiber_that_outlives_its_request_goes_on_in_the_trace_of_the_next_one() {
     assert_eq!(svc.log().expect("in the second")["fields"]["span_id"], second.id());
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_request_that_waits_keeps_its_span() {
     let spans = Spans::collect();
@@ -317,7 +320,7 @@ fn a_request_that_waits_keeps_its_span() {
     for client in &mut clients {
         assert_eq!(client.response().text(), "true");
     }
-    let is_request = |span: &&ExportedSpan| span.is_server();
+    let is_request = |span: &&svc_testing::spans::ExportedSpan| span.is_server();
     eventually("all are exported", || spans.all().iter().filter(is_request).count() == 8);
     let mut longest = 0;
     for request in spans.all().iter().filter(is_request) {
@@ -358,6 +361,7 @@ fn a_request_has_so_many_spans_and_a_span_holds_so_much() {
 }
 
 /// A task continues its requester's trace, wherever it was dispatched.
+#[cfg(feature = "async")]
 const TASKS: &str = r#"<?php
 use function Svc\Trace\{current, span, start, traceparent};
 $task = static fn () => [traceparent(), span('in the task', fn () => traceparent()), start('forgotten in the task')::class, current()::class];
@@ -366,6 +370,7 @@ try { Svc\async(static fn ($span) => 1, current()); } catch (Svc\Async\TransferE
 try { Svc\async(static fn () => span('failing', fn () => throw new LogicException('in a task')))->await(); } catch (Svc\Async\TaskException $error) { $seen[] = $error->getMessage(); }
 echo json_encode($seen);"#;
 
+#[cfg(feature = "async")]
 #[test]
 fn a_task_continues_the_trace_of_its_requester() {
     let spans = Spans::collect();

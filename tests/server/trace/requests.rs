@@ -1,5 +1,5 @@
 //! Requests as spans: the data that a collector gets.
-#![cfg(all(feature = "php", feature = "trace"))]
+#![cfg(feature = "trace")]
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -326,6 +326,7 @@ fn refusals_say_why() {
     });
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn without_workers_the_refusal_is_a_span_too() {
     const WORKER: &str = "<?php

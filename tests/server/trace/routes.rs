@@ -1,6 +1,6 @@
 //! `Svc\Trace\route()`: `http.route` and the name of the request's span, by itself and with the listeners that
 //! docs/tracing.md gives for frameworks.
-#![cfg(feature = "php")]
+#![cfg(feature = "trace")]
 
 use std::fs;
 use std::path::Path;
@@ -36,6 +36,9 @@ function act(string $case): void
 }
 "#;
 
+/// The thread of the case `task`.
+const TASKS: &[(&str, &str)] = if cfg!(feature = "async") { &[("ASYNC_WORKERS", "1")] } else { &[] };
+
 /// The name of the request's span in each case, and its `http.route`.
 fn expected() -> Vec<(&'static str, &'static str, Value)> {
     vec![
@@ -56,7 +59,8 @@ fn expected() -> Vec<(&'static str, &'static str, Value)> {
 
 #[track_caller]
 fn each_case_is_named(spans: &Spans, svc: &Svc) {
-    for (case, name, route) in expected() {
+    let is_there = |case: &str| cfg!(feature = "async") || case != "task";
+    for (case, name, route) in expected().into_iter().filter(|(case, ..)| is_there(case)) {
         svc.get(&format!("/?{case}"));
         let span = spans.request(case);
         assert_eq!((span.name(), &span.says("http.route")), (name, &route), "{case}");
@@ -67,24 +71,20 @@ fn each_case_is_named(spans: &Spans, svc: &Svc) {
 fn the_route_is_part_of_the_name_in_classic_mode() {
     let spans = Spans::collect();
     let index = format!("<?php{CASES} act($_SERVER['QUERY_STRING']);");
-    let svc = spans.svc(&[("index.php", &index)], &[("ASYNC_WORKERS", "1")]);
+    let svc = spans.svc(&[("index.php", &index)], TASKS);
     each_case_is_named(&spans, &svc);
     // The response was complete before: the request may have been recorded without its route.
     svc.get("/?after");
     assert!(["GET", "GET /after"].contains(&spans.request("after").name()));
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn the_route_is_part_of_the_name_in_worker_mode_and_ends_with_its_request() {
     let spans = Spans::collect();
     let worker = format!("<?php{CASES} Svc\\Worker::serve(fn () => act($_SERVER['QUERY_STRING']));");
-    let settings = [
-        ("ASYNC_WORKERS", "1"),
-        ("ENTRY_FILE", "worker.php"),
-        ("PHP_WORKERS", "1"),
-        ("WORKER_MODE_ENABLED", "true"),
-    ];
-    each_case_is_named(&spans, &spans.svc(&[("worker.php", &worker)], &settings));
+    let settings = [("ENTRY_FILE", "worker.php"), ("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true")];
+    each_case_is_named(&spans, &spans.svc(&[("worker.php", &worker)], &[&settings, TASKS].concat()));
 }
 
 #[test]

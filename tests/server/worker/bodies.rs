@@ -1,5 +1,4 @@
 //! php://input that outlives its request: it reads no data of another request, and its memory stays valid.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::{Value, json};
 
@@ -261,6 +260,7 @@ fn who_reads_what_another_request_has_opened_is_told() {
     svc.log().expect("SplFileObject::fread(): php://input was opened by another request; open it in the request that reads it");
 }
 
+#[cfg(feature = "async")]
 #[test]
 fn tasks_hold_it_too() {
     let hows = HOWS.map(|how| format!("'{how}'")).join(",");

@@ -1,5 +1,4 @@
 //! The metrics of persistent workers: work after a response, garbage that a worker keeps, the reasons of its restarts.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::books::check_books;

@@ -1,5 +1,4 @@
 //! The objects and functions of worker mode, and scripts that were written for other servers.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use rustix::process::Signal;
 use svc_testing::Svc;

@@ -1,7 +1,6 @@
 //! Waiting for a set of descriptors, a time and completions, and wake-ups by other threads.
 //!
 //! An extension of the test calls the shim's functions for sets directly.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::process::Command;
 use std::sync::OnceLock;

@@ -1,5 +1,4 @@
 //! Connections of requests that take turns on one thread: `pg_connect()` finds only the request's own connections again.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

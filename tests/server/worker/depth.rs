@@ -1,5 +1,4 @@
 //! Structures of any depth: freeing them never crashes the process, on any stack.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::eventually;

@@ -1,5 +1,4 @@
 //! Changes of directives are private to a request: requests beside it and after it do not see them.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 

@@ -1,5 +1,4 @@
 //! The example of the page about PHP, unchanged.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 

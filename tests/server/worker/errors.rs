@@ -1,5 +1,4 @@
 //! Failing requests in a worker: the failing request gets a 500, the others get their answers.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::client::{Client, eventually};
 use svc_testing::{Svc, c};

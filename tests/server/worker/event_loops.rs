@@ -1,5 +1,4 @@
 //! Event loops in PHP code: each request and each task is {main} to them, and has separate loops.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::{Client, eventually};

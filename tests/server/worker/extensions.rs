@@ -1,5 +1,4 @@
 //! Extensions that keep request state in unexpected ways: the server warns, or refuses worker mode.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

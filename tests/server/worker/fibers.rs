@@ -1,5 +1,4 @@
 //! Concurrent requests: how scripts tell them apart, how they use their own fibers, and their wake-ups.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
 //! The state in progress when a worker switches requests: exceptions, identities, garbage, dumps.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::{Client, eventually};

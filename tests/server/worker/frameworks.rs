@@ -1,5 +1,4 @@
 //! Applications built with frameworks: worker mode gives the same answers as classic mode, also for concurrent users.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::fmt::Write as _;
 use std::path::Path;

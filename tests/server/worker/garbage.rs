@@ -1,5 +1,4 @@
 //! Garbage that requests leave: an idle worker collects it, so that no later request has to.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use rustix::process::Signal;
 

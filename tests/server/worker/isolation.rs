@@ -1,5 +1,4 @@
 //! Requests that take turns on one thread do not see each other's state.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::{Client, eventually};

@@ -1,5 +1,4 @@
 //! PHP's bailouts (fatal errors, memory limits) at any place: they cost only their own request.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::{Client, eventually};

@@ -1,6 +1,5 @@
 //! Fibers that a request leaves suspended inside a call of PHP: they end with the request, however it ends, and each stack
 //! uses its own copy of the engine's variables.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use rustix::process::Signal;
 

@@ -1,6 +1,5 @@
 //! State that a request or a task leaves open on a connection that the next one finds again: it is closed in between, in
 //! every loop of the worker, with runtime hooks and without.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
 //! The life of a worker from outside: boot, clients that leave, the shutdown, and the metrics.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use rustix::process::Signal;
 

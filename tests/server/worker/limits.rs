@@ -1,5 +1,4 @@
 //! Limits of a worker: the time limit of each request, the worker's memory, and its number of concurrent requests.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::time::{Duration, Instant};
 

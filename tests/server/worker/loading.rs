@@ -1,5 +1,4 @@
 //! Requests that wait while they load code: the engine loads for one request at a time, so they block instead.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::{Client, eventually};

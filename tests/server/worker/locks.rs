@@ -1,5 +1,4 @@
 //! Locks that a request waits for while it cannot give up its thread.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::{Client, eventually};

@@ -9,15 +9,19 @@ mod depth;
 mod directives;
 mod docs;
 mod errors;
+#[cfg(feature = "async")]
 mod event_loops;
 mod extensions;
 mod fibers;
 mod flight;
 mod frameworks;
+#[cfg(feature = "async")]
 mod garbage;
 mod isolation;
 mod jumps;
+#[cfg(feature = "async")]
 mod left_fibers;
+#[cfg(feature = "async")]
 mod left_open;
 mod life;
 mod limits;
@@ -30,6 +34,7 @@ mod registered;
 mod sessions;
 mod stand_ins;
 mod starting_point;
+mod streams;
 mod variables;
 mod watches;
 mod wedge;

@@ -1,5 +1,4 @@
 //! OPcache with persistent workers: a deployment empties it without downtime, and it is enabled again afterwards.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};

@@ -1,6 +1,5 @@
 //! The pool of persistent workers from outside: replaced under load, protected from a broken deployment, of varying size,
 //! and described in pages that a strict reader accepts.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use rustix::process::Signal;
 use svc_core::sync::counter::{Counter, Flag};

@@ -1,5 +1,4 @@
 //! Workers that boot again while they have requests: new requests are served at once, and the old ones end normally.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use rustix::process::Signal;
 use svc_core::sync::counter::{Counter, Flag};

@@ -1,5 +1,4 @@
 //! Registrations that code makes once, on first use: which requests see them, in each kind of worker.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 

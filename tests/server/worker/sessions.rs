@@ -1,5 +1,4 @@
 //! Sessions of requests that take turns on one thread.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::path::Path;
 

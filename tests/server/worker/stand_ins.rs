@@ -1,6 +1,5 @@
 //! Applications in the style of unmodified frameworks: they keep the stream of the body in objects that refer to each
 //! other.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::Client;

@@ -1,5 +1,4 @@
 //! Each request starts with the state that the boot script has set up; changes made in place stay private to the request.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::Value;
 

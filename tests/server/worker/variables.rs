@@ -1,5 +1,4 @@
 //! `$_SERVER` in worker mode, where one request's strings may serve the next.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::eventually;

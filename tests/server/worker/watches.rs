@@ -1,5 +1,4 @@
 //! Waiting for streams: several requests on one descriptor, and bytes that a TLS session buffers.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::Client;

@@ -2,7 +2,6 @@
 //! that several requests block: with PHP in this process, and with a clock that the test moves.
 //!
 //! One test, because PHP starts once per process and ends on the thread that started it.
-#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::fs;
 use std::io::{self, Write};

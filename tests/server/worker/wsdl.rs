@@ -1,5 +1,4 @@
 //! Descriptions of services in PHP's memory, which objects go on using when PHP replaces them.
-#![cfg(feature = "worker")]
 
 use std::path::Path;
 

@@ -1,7 +1,6 @@
-/* Corrections of PHP's class Fiber: memory that it would leak, or free twice; variables that it reports twice. */
+/* Corrections of PHP's class Fiber: memory that it would free twice, and variables that it reports twice. */
 #include "compat.h"
-#include "worker/engine/engine.h"
-#include "worker/stack/stack.h"
+#include "php/engine/engine.h"
 
 #include <zend_generators.h>
 
@@ -110,7 +109,6 @@ static void install_fiber_variables(zend_object_handlers *handlers)
 
 /* ---- methods ---- */
 
-static zend_object_free_obj_t php_free_fiber;
 static zend_object_dtor_obj_t php_destroy_fiber;
 
 /* Destroys a fiber and restores the opcode of a pending exception. A frame that handles an exception may destroy a
@@ -127,22 +125,9 @@ static void destroy_fiber(zend_object *object)
     }
 }
 
-/* Frees a fiber and, after a fatal error, its stack. PHP then runs no destructors, although the destructor of a fiber
- * is what frees its stack. The values on the stack are not released, like everything else that the script held. */
-static void free_fiber(zend_object *object)
-{
-    zend_fiber *fiber = (zend_fiber *)object;
-    if (CG(unclean_shutdown) && fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
-        shim_stack_drop(fiber);
-    }
-    php_free_fiber(object);
-}
-
 void shim_fiber_class_install(void)
 {
     zend_object_handlers *handlers = (zend_object_handlers *)zend_ce_fiber->default_object_handlers;
-    php_free_fiber = handlers->free_obj;
-    handlers->free_obj = free_fiber;
     php_destroy_fiber = handlers->dtor_obj;
     handlers->dtor_obj = destroy_fiber;
     install_fiber_variables(handlers);
