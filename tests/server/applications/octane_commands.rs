@@ -2,7 +2,7 @@
 //!
 //! Laravel's console and Symfony's processes are those of the system's package archive, which has no Octane: a stand-in
 //! (tests/php/octane) has the classes that the package extends.
-#![cfg(feature = "php")]
+#![cfg(feature = "worker")]
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use svc_testing::Svc;
 use svc_testing::books::check_books;
+use svc_testing::client::eventually;
 use svc_testing::databases::{self, Database, PASSWORD, USER};
 
 /// The loops of a persistent worker.
