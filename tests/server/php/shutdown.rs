@@ -162,7 +162,7 @@ fn the_last_code_of_a_worker_has_a_limit() {
                 [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
             let mut svc = Svc::start_with(&[("worker.php", &script)], &settings, &[LIMIT]);
             assert_eq!(svc.get(&format!("/?how={how}")).text(), "fine", "{name}, {how}");
-            svc_testing::client::eventually("the thread is free", || svc.metric("svc_busy_workers") == 0.0);
+            eventually("the thread is free", || svc.metric("svc_busy_workers") == 0.0);
             assert_eq!(svc.get("/").text(), "fine", "{name}, after {how}");
             check_books(&svc);
             svc.stop();
