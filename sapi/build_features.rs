@@ -44,7 +44,7 @@ fn missing_from(config: &Config, features: &[&str]) -> Vec<String> {
     ]
     .iter()
     .filter(|(variable, feature, ..)| {
-        !features.contains(feature) && !(*variable == "OTEL_ENABLED" && exports_no_spans)
+        !(features.contains(feature) || *variable == "OTEL_ENABLED" && exports_no_spans)
     })
     .filter_map(|(variable, feature, off, accepted)| {
         let value = &rows.iter().find(|row| row.name == *variable && row.value != *off)?.value;
