@@ -31,6 +31,9 @@ fn reports_name_the_features_of_the_build() {
 fn a_setting_that_needs_a_feature_stops_the_start_and_the_check() {
     use crate::cli::settings::refusal;
 
+    /// The options, the variables, and the expected error.
+    type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], String);
+
     let root = svc_testing::written(&[("app.php", "<?php")]);
     let root = root.path().to_str().unwrap();
     let lacks = |name: &str, value: &str, feature: &str, accepted: &str| {
@@ -38,7 +41,7 @@ fn a_setting_that_needs_a_feature_stops_the_start_and_the_check() {
             "svc: error: {name}: {value:?} needs a build with the cargo feature {feature:?}; accepted: {accepted}\n"
         )
     };
-    let cases: &[(&[&str], &[(&str, &str)], String)] = &[
+    let cases: &[Case<'_>] = &[
         #[cfg(not(feature = "worker"))]
         (
             &[],
