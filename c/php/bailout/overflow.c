@@ -272,7 +272,9 @@ static ZEND_INI_MH(on_fiber_stack)
     zend_string *value = new_value;
     if (value != NULL) {
         const zend_long size = zend_ini_parse_quantity(value, &error);
-        value = error == NULL && size >= 0 && size < FIBER_STACK_MIN ? fiber_stack_min : value;
+        /* PHP refuses smaller ones when a fiber starts. */
+        const zend_long accepted = 2 * sysconf(_SC_PAGESIZE);
+        value = error == NULL && size >= accepted && size < FIBER_STACK_MIN ? fiber_stack_min : value;
     }
     if (error != NULL) {
         zend_string_release(error);
