@@ -48,7 +48,7 @@ const DIRECTIVES: [&str; 9] = [
 /// The number of ports that are tried.
 const PORTS_MAX: u16 = 50;
 
-/// What handles the paths of a project that match no file.
+/// The front controller of a project.
 const FRONT_CONTROLLER: &str = "index.php";
 
 /// Names of directories that projects serve.

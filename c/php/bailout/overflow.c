@@ -265,7 +265,7 @@ static zend_ini_entry *directive(const char *name)
 static ZEND_INI_MH((*set_fiber_stack));
 static zend_string *fiber_stack_min;
 
-/* In a smaller stack, PHP itself would end at the protected pages, or libraries at the system's. */
+/* A smaller stack has no room for the protected pages. */
 static ZEND_INI_MH(on_fiber_stack)
 {
     zend_string *error = NULL;

@@ -218,7 +218,7 @@ static void end_streams(void)
     volatile bool ended = false;
     for (volatile uint32_t bailouts = 0; !ended; bailouts++) {
         if (bailouts > streams) {
-            /* PHP calls no functions any more. */
+            /* From here on, PHP calls no function of the script. */
             EG(active) = 0;
             is_spent = true;
         }
