@@ -70,6 +70,13 @@ memory_of() {
 machine_ticks() { awk 'NR == 1 { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat; }
 children_ticks() { sed 's/^.*) //' "/proc/$$/stat" | awk '{ print $14 + $15 }'; }
 
+# Prints the processor time of the application's database in ticks, which is neither the server's nor that of others.
+database_ticks() {
+    local ticks=0
+    [ -z "${roots[database]:-}" ] || read -r ticks _ <<<"$(processes_of database)"
+    echo "$ticks"
+}
+
 # Prints the number of connections of workload $1; those that wait have more concurrent requests than workers.
 connections_of() {
     local few=$(((connections + streams - 1) / streams))
@@ -111,14 +118,15 @@ load_handshakes() { python3 "$here/peers/handshake.py" "$1" "$2" "$4" "$3" >"$wo
 # duration, bytes, p50, p99, errors (connect, read, write, status, timeout), server ticks, ticks of others, memory, and
 # 1 if an answer was too short or wrong.
 measure() {
-    local id=$1 workload=$2 file=${page[$2]} before after machine children figures requests bytes wrong=0
+    local id=$1 workload=$2 file=${page[$2]} before after machine children database figures requests bytes wrong=0
     # Sessions of an earlier run are no load of this one.
     find "$work/sessions" -type f -delete
     rm -f "$work/runs"
     before=$(processes_of "$id")
-    machine=$(machine_ticks) children=$(children_ticks)
+    machine=$(machine_ticks) children=$(children_ticks) database=$(database_ticks)
     load "$id" "$workload" "$seconds_each" || say "$("${id}_label"), /$file: $(tail -n 1 "$work/wrk")"
     machine=$(($(machine_ticks) - machine)) children=$(($(children_ticks) - children))
+    database=$(($(database_ticks) - database))
     after=$(processes_of "$id")
 
     # Without a report, the server has died: this counts as a second without responses and an error.
@@ -130,7 +138,7 @@ measure() {
     [ ! -f "$work/runs" ] || [ "$(wc -c <"$work/runs")" -le 4 ] || wrong=1
     local ticks=$((${after%% *} - ${before%% *}))
     # shellcheck disable=SC2086 # ids and figures are lists of words
-    printf '%s\t' "$workload" "$("${id}_label")" $figures "$ticks" "$((machine - children - ticks))" \
+    printf '%s\t' "$workload" "$("${id}_label")" $figures "$ticks" "$((machine - children - ticks - database))" \
         "$(memory_of "$memory_kind" ${after#* })" >>"$record/results"
     echo "$wrong" >>"$record/results"
 }
