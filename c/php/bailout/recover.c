@@ -26,7 +26,6 @@
 #include "php/context/context.h"
 #include "php/libc/libc.h"
 
-#include <dlfcn.h>
 #include <ext/session/php_session.h>
 #include <ext/standard/file.h>
 
@@ -118,7 +117,8 @@ void shim_session_write(void)
     if (!shim_session_is_active()) {
         return;
     }
-    const __typeof__(&php_session_flush) flush = (__typeof__(&php_session_flush))dlsym(RTLD_DEFAULT, "php_session_flush");
+    static void *found;
+    const __typeof__(&php_session_flush) flush = (__typeof__(&php_session_flush))shim_libc(&found, "php_session_flush");
     if (flush != NULL) {
         zend_try {
             (void)flush(1);
