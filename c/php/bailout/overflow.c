@@ -161,11 +161,10 @@ bool shim_overflow_report(void)
     own.was_reached = false;
     close_pages(end_of_current());
     char text[160] = "Maximum call stack size reached inside the engine: a structure is nested too deeply";
-    Dl_info library;
-    if (!is_in(&of_php, own.reached_by) && dladdr((void *)own.reached_by, &library) != 0) {
-        const char *name = strrchr(library.dli_fname, '/');
+    const char *library = is_in(&of_php, own.reached_by) ? "" : shim_library_at((const void *)own.reached_by);
+    if (library[0] != '\0') {
         (void)snprintf(text, sizeof(text), "Maximum call stack size reached inside %.60s: its argument is nested too deeply",
-                       name != NULL ? name + 1 : library.dli_fname);
+                       library);
     }
     const shim_log record = {
         .source = SHIM_LOG_ERROR,
@@ -243,7 +242,7 @@ static void add_allocator(void)
     enum { AROUND = 16 * 1024 };
     uintptr_t from = UINTPTR_MAX;
     uintptr_t to = 0;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(names); i++) {
         const uintptr_t at = (uintptr_t)dlsym(RTLD_NEXT, names[i]);
         if (at != 0) {
             from = at < from ? at : from;
