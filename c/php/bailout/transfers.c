@@ -1,4 +1,4 @@
-/* Transfers by libcurl, which calls scripts in the middle of its own functions, and the observer of its handles.
+/* Transfers by libcurl, whose callbacks run script code, and the observer of its handles.
  *
  * A bailout out of such a callback (memory limit, time limit, fatal error) would leave libcurl in the middle of its
  * function for good: it refuses to close handles in use, so the transfer's sockets and memory would be held until the
@@ -15,8 +15,9 @@
  * Invariant. `running` is set while libcurl itself runs, and never while script code runs. A request that waits inside
  * libcurl (c/worker/hooks) keeps its own value: other requests run libcurl meanwhile. */
 #include "compat.h"
-#include "php/libc/libc.h"
 #include "php/bailout/bailout.h"
+#include "php/context/context.h"
+#include "php/libc/libc.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -162,7 +163,7 @@ static void *in_place_of(void *value, int option, const callback *list, size_t c
 void *shim_libcurl(void **slot, const char *name)
 {
     static const char *const files[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
-    return shim_library(slot, name, files, sizeof(files) / sizeof(files[0]));
+    return shim_library(slot, name, files, SHIM_COUNT(files));
 }
 
 #define LIBCURL(name) ((__typeof__(&name))shim_libcurl(&libc_##name, #name))
@@ -218,7 +219,7 @@ int curl_easy_setopt(CURL *handle, int option, ...)
     va_start(rest, option);
     void *const value = va_arg(rest, void *);
     va_end(rest);
-    void *const ours = in_place_of(value, option, callbacks, sizeof(callbacks) / sizeof(callbacks[0]));
+    void *const ours = in_place_of(value, option, callbacks, SHIM_COUNT(callbacks));
     const int code = CALL(curl_easy_setopt, CURLE_FAILED_INIT, handle, option, ours);
     if (code == 0) {
         NOTIFY(set, handle, option, value, ours != value);
@@ -233,7 +234,7 @@ int curl_multi_setopt(CURLM *many, int option, ...)
     void *const value = va_arg(rest, void *);
     va_end(rest);
     return CALL(curl_multi_setopt, CURLM_INTERNAL_ERROR, many, option,
-                in_place_of(value, option, callbacks_of_many, sizeof(callbacks_of_many) / sizeof(callbacks_of_many[0])));
+                in_place_of(value, option, callbacks_of_many, SHIM_COUNT(callbacks_of_many)));
 }
 
 void curl_easy_reset(CURL *handle)

@@ -1,7 +1,7 @@
 /* Replaces the handlers of PHP's functions and methods, and calls them.
  *
  * A replacement calls the handler that it receives here, so replacements of the same function stack. Functions are
- * replaced once, before any thread runs a script: the threads' function tables are copies of the process's. Only a
+ * replaced once, before any thread runs a script: each thread copies the function table of the process. Only a
  * function that an object creates for a single call is replaced later (worker/connections/calls.c). */
 #include "compat.h"
 #include "php/engine/engine.h"

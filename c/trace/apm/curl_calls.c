@@ -2,8 +2,8 @@
  * transfer's result, and the trace among its header fields.
  *
  * The calls of libcurl are observed, not those of PHP: a handle of PHP is one that has PHP's callbacks. libcurl has no
- * function that returns the value of an option. What the script has set is therefore recorded; for the duration of a
- * transfer, libcurl gets a list with more lines, and then the script's list back. */
+ * function that returns the value of an option. The options of the script are therefore recorded; for the duration of
+ * a transfer, libcurl gets a list with more lines, and then the script's list again. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
@@ -278,7 +278,7 @@ static void finish(handle *own, int result)
 static void ended(void *easy, int result)
 {
     handle *own = find(easy);
-    /* curl_easy_perform() reads the message of its own multi handle. */
+    /* curl_easy_perform() also reads the message of a transfer, from a multi handle that libcurl creates for it. */
     if (own != NULL && own->many != NULL) {
         /* An exception that is already in flight does not belong to a transfer of a multi handle. */
         own->before = shim_observed_is_cut(NULL) ? NULL : EG(exception);
