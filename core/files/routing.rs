@@ -96,9 +96,7 @@ impl RoutingMode {
             Self::Files | Self::SinglePage { .. } => None,
         }
     }
-}
 
-impl RoutingMode {
     /// Returns the `PATH_INFO` of a path that the script handles.
     pub(super) fn path_info<'a>(&self, script: &[u8], path: &'a [u8]) -> &'a [u8] {
         match self {
