@@ -6,21 +6,21 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `balance` | which of several responders gets a request |
+//! | `balancer` | which of several responders gets a request |
 //! | `connection` | the machine: one request after another |
 //! | `fault` | the reasons to close a connection |
 //! | `parameters` | the name-value pairs of a request, as records |
 //! | `record` | the header of a record, and the stream of records |
 //! | `response_head` | the header of a CGI response |
 
-mod balance;
+mod balancer;
 mod connection;
 mod fault;
 mod parameters;
 mod record;
 mod response_head;
 
-pub use balance::Balance;
+pub use balancer::Balancer;
 pub use connection::{Connection, Event, probe};
 pub use fault::{Fault, Refusal};
 pub use record::{RECORD_CONTENT_MAX, RecordHeader, RecordPiece, RecordReader, RecordType};

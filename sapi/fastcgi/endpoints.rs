@@ -1,6 +1,6 @@
 //! The addresses of responders, and their reachability.
 //!
-//! [`Balance`] chooses the address of a connection. An address that refuses a connection is skipped until a connection to it
+//! [`Balancer`] chooses the address of a connection. An address that refuses a connection is skipped until a connection to it
 //! succeeds again; an idle worker tries one once a second.
 
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use svc_core::config::FastcgiAddr;
-use svc_core::fastcgi::Balance;
+use svc_core::fastcgi::Balancer;
 use svc_core::observe::{Event, Log, WorkerEvent};
 use svc_core::sync::lock::ShortLock;
 use svc_core::time;
@@ -27,7 +27,7 @@ pub(super) struct Endpoints {
 
 #[derive(Debug)]
 struct Book {
-    balance: Balance,
+    balancer: Balancer,
     probed_at: Option<Instant>,
 }
 
@@ -50,13 +50,13 @@ pub(super) struct Place {
 impl Endpoints {
     /// Assumes that all addresses can be reached.
     pub(super) fn new(addrs: Vec<FastcgiAddr>, log: Log) -> Self {
-        let book = Book { balance: Balance::new(addrs.len()), probed_at: None };
+        let book = Book { balancer: Balancer::new(addrs.len()), probed_at: None };
         Self { addrs, book: ShortLock::new(book), log }
     }
 
     /// Takes a place at an address that can be reached; `None` if there is none. Another one than `failed` is preferred.
     pub(super) fn take(self: &Arc<Self>, failed: Option<usize>) -> Option<Place> {
-        let index = self.book.lock().balance.take(time::now(), failed)?;
+        let index = self.book.lock().balancer.take(time::now(), failed)?;
         Some(Place { endpoints: Arc::clone(self), index })
     }
 
@@ -64,7 +64,7 @@ impl Endpoints {
     pub(super) fn trouble(&self) -> Option<String> {
         let book = self.book.lock();
         let each =
-            self.addrs.iter().zip(book.balance.errors()?).map(|(addr, error)| format!("{addr}: {error}"));
+            self.addrs.iter().zip(book.balancer.errors()?).map(|(addr, error)| format!("{addr}: {error}"));
         Some(each.collect::<Vec<_>>().join("; "))
     }
 
@@ -86,7 +86,7 @@ impl Endpoints {
     fn note(&self, index: usize, error: Option<&io::Error>) {
         // It listens, and is busy.
         let error = error.filter(|error| error.kind() != io::ErrorKind::WouldBlock).map(ToString::to_string);
-        let before = self.book.lock().balance.set_error(index, error.clone());
+        let before = self.book.lock().balancer.set_error(index, error.clone());
         let addr = &self.addrs[index].to_string();
         match (before, &error) {
             (None, Some(error)) => {
@@ -111,7 +111,7 @@ impl Place {
 
     /// Notes a complete response.
     pub(super) fn succeeded(&self) {
-        let recovers = self.endpoints.book.lock().balance.succeeded(self.index);
+        let recovers = self.endpoints.book.lock().balancer.succeeded(self.index);
         if recovers {
             let addr = &self.addr().to_string();
             self.endpoints.log.emit(&Event::Worker(WorkerEvent::ResponderRecovered { addr }));
@@ -120,7 +120,7 @@ impl Place {
 
     /// Notes a request without a complete response.
     pub(super) fn failed(&self) {
-        let begins = self.endpoints.book.lock().balance.failed(self.index, time::now());
+        let begins = self.endpoints.book.lock().balancer.failed(self.index, time::now());
         if begins {
             let addr = &self.addr().to_string();
             self.endpoints.log.emit(&Event::Worker(WorkerEvent::ResponderAvoided { addr }));
@@ -141,7 +141,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.endpoints.book.lock().balance.give_back(self.index);
+        self.endpoints.book.lock().balancer.give_back(self.index);
     }
 }
 

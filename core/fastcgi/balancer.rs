@@ -1,15 +1,15 @@
-//! Which of several responders gets a request.
+//! Chooses one of several responders for a request.
 //!
-//! The one with the fewest requests in progress. A responder that fails at once is always the least busy one, so it would get
-//! most requests: after [`FAILURES_MAX`] failures without a response in between, it gets none for a pause, and then one at a
-//! time until it responds. Each further failure doubles the pause. If all that can be reached are in this state, they get
-//! requests as if none were: an attempt may succeed, and a refusal cannot.
+//! It is the one with the fewest requests in progress. A responder that fails at once is always the least busy one, so it
+//! would get most requests: after [`FAILURES_MAX`] failures without a response in between, it gets none for a pause, and then
+//! one at a time until it responds. Each further failure doubles the pause. If all that can be reached are in this state, they
+//! get requests as if none were: an attempt may succeed, and a refusal cannot.
 
 use std::time::{Duration, Instant};
 
-/// The responders of one executor.
+/// Chooses a responder for each request of an executor.
 #[derive(Debug)]
-pub struct Balance {
+pub struct Balancer {
     responders: Vec<Responder>,
 }
 
@@ -35,7 +35,7 @@ impl Responder {
     }
 }
 
-impl Balance {
+impl Balancer {
     /// Assumes that all `count` responders can be reached.
     #[must_use]
     pub fn new(count: usize) -> Self {
@@ -107,53 +107,53 @@ mod tests {
     use crate::time;
 
     /// Takes a place and gives it back.
-    fn next(balance: &mut Balance, now: Instant) -> Option<usize> {
-        let index = balance.take(now, None)?;
-        balance.give_back(index);
+    fn next(balancer: &mut Balancer, now: Instant) -> Option<usize> {
+        let index = balancer.take(now, None)?;
+        balancer.give_back(index);
         Some(index)
     }
 
-    fn fail(balance: &mut Balance, index: usize, times: u32, now: Instant) {
+    fn fail(balancer: &mut Balancer, index: usize, times: u32, now: Instant) {
         for _ in 0..times {
-            balance.failed(index, now);
+            balancer.failed(index, now);
         }
     }
 
     #[test]
     fn the_least_busy_one_is_taken() {
-        let (mut balance, now) = (Balance::new(2), time::now());
-        assert_eq!([balance.take(now, None), balance.take(now, None)], [Some(0), Some(1)]);
-        balance.give_back(1);
-        assert_eq!(balance.take(now, None), Some(1));
-        balance.give_back(0);
-        assert_eq!(balance.take(now, None), Some(0));
-        balance.give_back(0);
-        assert_eq!(balance.take(now, Some(0)), Some(1), "the request has failed at the first one");
+        let (mut balancer, now) = (Balancer::new(2), time::now());
+        assert_eq!([balancer.take(now, None), balancer.take(now, None)], [Some(0), Some(1)]);
+        balancer.give_back(1);
+        assert_eq!(balancer.take(now, None), Some(1));
+        balancer.give_back(0);
+        assert_eq!(balancer.take(now, None), Some(0));
+        balancer.give_back(0);
+        assert_eq!(balancer.take(now, Some(0)), Some(1), "the request has failed at the first one");
     }
 
     #[test]
     fn one_that_cannot_be_reached_gets_nothing() {
-        let (mut balance, now) = (Balance::new(2), time::now());
-        assert_eq!(balance.set_error(0, Some("gone".into())), None);
-        assert_eq!((next(&mut balance, now), balance.errors()), (Some(1), None));
-        assert_eq!(balance.take(now, Some(1)), Some(1));
-        balance.set_error(1, Some("away".into()));
-        assert_eq!((balance.take(now, None), balance.errors()), (None, Some(vec!["gone", "away"])));
-        assert_eq!(balance.set_error(0, None).as_deref(), Some("gone"));
-        assert_eq!(next(&mut balance, now), Some(0));
+        let (mut balancer, now) = (Balancer::new(2), time::now());
+        assert_eq!(balancer.set_error(0, Some("gone".into())), None);
+        assert_eq!((next(&mut balancer, now), balancer.errors()), (Some(1), None));
+        assert_eq!(balancer.take(now, Some(1)), Some(1));
+        balancer.set_error(1, Some("away".into()));
+        assert_eq!((balancer.take(now, None), balancer.errors()), (None, Some(vec!["gone", "away"])));
+        assert_eq!(balancer.set_error(0, None).as_deref(), Some("gone"));
+        assert_eq!(next(&mut balancer, now), Some(0));
     }
 
     #[test]
     fn one_that_fails_at_once_does_not_attract_requests() {
-        let (mut balance, begin) = (Balance::new(2), time::now());
+        let (mut balancer, begin) = (Balancer::new(2), time::now());
         let mut lost = 0;
         // The second one has a request in progress all the time, and the first one never.
-        assert_eq!(balance.take(begin, Some(0)), Some(1));
+        assert_eq!(balancer.take(begin, Some(0)), Some(1));
         for millis in 0..60_000 {
             let now = begin + Duration::from_millis(millis);
-            if next(&mut balance, now) == Some(0) {
+            if next(&mut balancer, now) == Some(0) {
                 lost += 1;
-                balance.failed(0, now);
+                balancer.failed(0, now);
             }
         }
         // Pauses of 1, 2, 4, 8, 16 and 30 seconds.
@@ -162,45 +162,45 @@ mod tests {
 
     #[test]
     fn a_response_ends_the_failures() {
-        let (mut balance, now) = (Balance::new(2), time::now());
+        let (mut balancer, now) = (Balancer::new(2), time::now());
         for _ in 0..10 {
-            fail(&mut balance, 0, FAILURES_MAX - 1, now);
-            assert_eq!(next(&mut balance, now), Some(0));
-            assert!(!balance.succeeded(0));
+            fail(&mut balancer, 0, FAILURES_MAX - 1, now);
+            assert_eq!(next(&mut balancer, now), Some(0));
+            assert!(!balancer.succeeded(0));
         }
-        fail(&mut balance, 0, FAILURES_MAX, now);
-        assert_eq!(next(&mut balance, now), Some(1));
-        assert!(balance.succeeded(0));
-        assert_eq!(next(&mut balance, now), Some(0));
+        fail(&mut balancer, 0, FAILURES_MAX, now);
+        assert_eq!(next(&mut balancer, now), Some(1));
+        assert!(balancer.succeeded(0));
+        assert_eq!(next(&mut balancer, now), Some(0));
     }
 
     #[test]
     fn after_the_pause_one_request_tries_it() {
-        let (mut balance, begin) = (Balance::new(2), time::now());
-        assert!(!balance.failed(0, begin) && !balance.failed(0, begin) && balance.failed(0, begin));
+        let (mut balancer, begin) = (Balancer::new(2), time::now());
+        assert!(!balancer.failed(0, begin) && !balancer.failed(0, begin) && balancer.failed(0, begin));
         let now = begin + PAUSE_MIN;
-        assert_eq!([balance.take(now, None), balance.take(now, None)], [Some(0), Some(1)]);
-        assert_eq!(balance.take(now, None), Some(1), "one is being tried");
-        assert!(!balance.failed(0, now));
-        balance.give_back(0);
-        assert_eq!(next(&mut balance, now + PAUSE_MIN), Some(1), "the second pause is longer");
-        assert_eq!(next(&mut balance, now + 2 * PAUSE_MIN), Some(0));
+        assert_eq!([balancer.take(now, None), balancer.take(now, None)], [Some(0), Some(1)]);
+        assert_eq!(balancer.take(now, None), Some(1), "one is being tried");
+        assert!(!balancer.failed(0, now));
+        balancer.give_back(0);
+        assert_eq!(next(&mut balancer, now + PAUSE_MIN), Some(1), "the second pause is longer");
+        assert_eq!(next(&mut balancer, now + 2 * PAUSE_MIN), Some(0));
     }
 
     #[test]
     fn failures_at_the_same_time_are_one() {
-        let (mut balance, begin) = (Balance::new(2), time::now());
-        fail(&mut balance, 0, 100, begin);
-        assert_eq!(next(&mut balance, begin + PAUSE_MIN), Some(0));
+        let (mut balancer, begin) = (Balancer::new(2), time::now());
+        fail(&mut balancer, 0, 100, begin);
+        assert_eq!(next(&mut balancer, begin + PAUSE_MIN), Some(0));
     }
 
     #[test]
     fn the_last_ones_get_requests_although_they_fail() {
-        let (mut balance, now) = (Balance::new(2), time::now());
-        fail(&mut balance, 0, 100, now);
-        fail(&mut balance, 1, 100, now);
-        assert_eq!([balance.take(now, None), balance.take(now, None)], [Some(0), Some(1)]);
-        let mut alone = Balance::new(1);
+        let (mut balancer, now) = (Balancer::new(2), time::now());
+        fail(&mut balancer, 0, 100, now);
+        fail(&mut balancer, 1, 100, now);
+        assert_eq!([balancer.take(now, None), balancer.take(now, None)], [Some(0), Some(1)]);
+        let mut alone = Balancer::new(1);
         fail(&mut alone, 0, 100, now);
         assert_eq!(alone.take(now, Some(0)), Some(0));
         assert!(!alone.succeeded(0));
