@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::grammar::{self, Client, Program};
 use crate::paper;
 use crate::round;
-use crate::server::Server;
+use crate::server::{Mode, Server};
 use crate::visit::visit;
 use svc_testing::client::LOOK_AGAIN;
 
@@ -50,7 +50,7 @@ fn inject(kind: &str, only: Option<usize>) -> (u64, Vec<String>) {
         .retain(|victim| grammar::json_of(&victim.ops).to_string().contains("\"mark\"") == is_allocation);
     let built = tempfile::tempdir().unwrap();
     let directives = if is_allocation { vec![extension(built.path())] } else { Vec::new() };
-    let mut server = Server::start_with("1", &directives);
+    let mut server = Server::start_with(Mode::asked().unwrap_or(Mode::Worker), "1", &directives);
     for (number, victim) in
         cast.victims.iter().enumerate().filter(|(number, _)| only.is_none_or(|only| only == *number))
     {
@@ -72,7 +72,7 @@ fn inject(kind: &str, only: Option<usize>) -> (u64, Vec<String>) {
                     round::kinds(&found).join("\n        ")
                 ));
                 // The next program must not suffer from this one.
-                server = Server::start_with("1", &directives);
+                server = Server::start_with(Mode::asked().unwrap_or(Mode::Worker), "1", &directives);
             }
             if fs::remove_file(server.place().join("fired")).is_err() && found.is_empty() {
                 break;
@@ -92,10 +92,10 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
     for gate in go.iter().filter(|gate| !gate.exists()) {
         assert!(Command::new("mkfifo").arg(gate).status().unwrap().success());
     }
-    let addr = server.main;
+    let door = server.door;
     let mut found = Vec::new();
     std::thread::scope(|scope| {
-        let neighbour = scope.spawn(|| visit(addr, &cast.neighbour));
+        let neighbour = scope.spawn(|| visit(door, &cast.neighbour));
         let until = Instant::now() + PATIENCE;
         while !at.iter().all(|at| at.exists()) && Instant::now() < until && !neighbour.is_finished() {
             std::thread::sleep(LOOK_AGAIN);
@@ -103,7 +103,7 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
         let mut ended = server.ended();
         let mut meet = |program: &Program, name: &str| {
             ended += 1.0;
-            found.extend(visit(addr, program).map(|wrong| format!("{name}: {wrong}")));
+            found.extend(visit(door, program).map(|wrong| format!("{name}: {wrong}")));
             ended
         };
         let mut ended = meet(victim, "victim");
@@ -132,7 +132,7 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
         }
         found.extend(neighbour.join().unwrap().map(|wrong| format!("neighbour: {wrong}")));
     });
-    found.extend(visit(addr, &cast.after).map(|wrong| format!("after: {wrong}")));
+    found.extend(visit(door, &cast.after).map(|wrong| format!("after: {wrong}")));
     found.extend(server.offences_at_rest());
     if let Some(death) = server.death() {
         found = vec![death];

@@ -168,7 +168,12 @@ impl Program {
             2 => Client::Slow(dice.below(60)),
             _ => Client::Patient,
         };
-        Self { id: format!("p{seed:x}"), client, ops, fault: None }
+        Self { client, ..Self::of(format!("p{seed:x}"), ops) }
+    }
+
+    /// Returns a program with these operations.
+    pub(crate) fn of(id: String, ops: Vec<Op>) -> Self {
+        Self { id, client: Client::Patient, ops, fault: None }
     }
 
     /// Removes the operations that `CHAOS_WITHOUT` names, as in `deep,call gc`: known bugs.
@@ -206,11 +211,18 @@ fn of_the_reply(dice: &mut Dice) -> Op {
         is_in_task: false,
         may_dispatch: false,
     };
-    match dice.below(8) {
+    match dice.below(9) {
         0 | 1 => Op::new("header", vec![json!(dice.below(5))]),
         2 => Op::new("status", vec![json!(dice.pick(&[201, 404, 418, 503]))]),
-        3 => Op::with("head_callback", vec![], operations(dice, silent, 2)),
+        3 => {
+            let mut ops = operations(dice, silent, 2);
+            if dice.one_in(2) {
+                ops.push(Op::new("hint", vec![json!(103)]));
+            }
+            Op::with("head_callback", vec![], ops)
+        }
         4 => Op::new("flush", vec![]),
+        7 => Op::new("hint", vec![json!(dice.pick(&[103, 103, 203]))]),
         5 => Op::new("big", vec![json!(dice.pick(&[100, 5000, 70_000, 400_000]))]),
         6 => Op::new("catcher", vec![json!(dice.pick(&["say", "park"]))]),
         _ => Op::new("handler", vec![json!(dice.pick(&["say", "park", "throw"]))]),
@@ -230,7 +242,7 @@ fn violent_end(dice: &mut Dice) -> Op {
 /// Inserts `op` at a random place of the tree.
 pub(crate) fn insert_deep(dice: &mut Dice, ops: &mut Vec<Op>, op: Op) {
     // Not inside operations that run after the response, which the model does not follow.
-    let is_open = |op: &Op| op.ops.is_some() && !["keep", "head_callback"].contains(&op.name);
+    let is_open = |op: &Op| op.ops.is_some() && !["keep", "head_callback", "last"].contains(&op.name);
     let inner: Vec<usize> = (0..ops.len()).filter(|at| is_open(&ops[*at])).collect();
     if !inner.is_empty() && !dice.one_in(3) {
         let at = dice.pick(&inner);
@@ -269,7 +281,7 @@ const DIRECTIVES: [(&str, &[&str]); 17] = [
 
 fn leaf(dice: &mut Dice, place: Place) -> Op {
     let prints = if place.is_silent { 0 } else { 7 };
-    match dice.below(26 + prints) {
+    match dice.below(28 + prints) {
         0..=3 => Op::new("sleep", vec![json!(dice.pick(&[0.0, 0.001, 0.003, 0.01]))]),
         4 | 5 => Op::new("pair", vec![json!(dice.pick(&["time", "data"]))]),
         6..=8 => {
@@ -298,11 +310,14 @@ fn leaf(dice: &mut Dice, place: Place) -> Op {
         23 => Op::new("keepsake", vec![json!(dice.pick(&["quiet", "quiet", "park", "print"]))]),
         24 if dice.one_in(20) => Op::new("shell", vec![]),
         24 | 25 => Op::new("check", vec![]),
-        26 if place.may_suspend => Op::new("suspend", vec![]),
-        27 if place.may_throw => Op::new("warn", vec![]),
-        28 if place.may_throw && dice.one_in(2) => Op::new("throw", vec![]),
-        29 if place.may_exit && dice.one_in(4) => Op::new("exit", vec![]),
-        30 if dice.one_in(4) => Op::new("recurse", vec![json!(dice.pick(&["map", "json", "serialize"]))]),
+        26 => Op::new("regex", vec![json!(dice.pick(&["EUC-JP", "UTF-8", "SJIS"]))]),
+        27 if dice.one_in(10) => Op::new("http", vec![json!(dice.pick(&["own", "closed"]))]),
+        27 => Op::new("umask", vec![json!(0o7)]),
+        28 if place.may_suspend => Op::new("suspend", vec![]),
+        29 if place.may_throw => Op::new("warn", vec![]),
+        30 if place.may_throw && dice.one_in(2) => Op::new("throw", vec![]),
+        31 if place.may_exit && dice.one_in(4) => Op::new("exit", vec![]),
+        32 if dice.one_in(4) => Op::new("recurse", vec![json!(dice.pick(&["map", "json", "serialize"]))]),
         _ => Op::new("echo", vec![json!(format!("{:x}", dice.below(1 << 20)))]),
     }
 }

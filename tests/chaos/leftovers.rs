@@ -7,7 +7,8 @@
 
 use serde_json::json;
 
-use crate::grammar::{Dice, Op, Program, insert_deep};
+use crate::grammar::{Dice, Op, Program, Temper, insert_deep};
+use crate::lasts;
 
 /// Calls that a fiber is suspended in. Not the compiler: it calls the error handler, of which a request has one, so that
 /// the rest of the request would be without.
@@ -45,14 +46,15 @@ fn leftover(dice: &mut Dice) -> Op {
     }
 }
 
-/// Adds leftovers to each program; the rest of the program stays unchanged.
-pub(crate) fn add(programs: Vec<Program>, seed: u64) -> Vec<Program> {
+/// Adds leftovers and last code to each program; the rest of the program stays unchanged.
+pub(crate) fn add(programs: Vec<Program>, seed: u64, temper: Temper) -> Vec<Program> {
     let mut dice = Dice::new(seed ^ 0x1ef7);
     let with = |mut program: Program| {
         for _ in 0..dice.below(4) {
             let op = leftover(&mut dice);
             insert_deep(&mut dice, &mut program.ops, op);
         }
+        lasts::add(&mut dice, &mut program, temper);
         program.without_known()
     };
     programs.into_iter().map(with).collect()

@@ -7,6 +7,7 @@
 mod errands;
 mod faults;
 mod grammar;
+mod lasts;
 mod leftovers;
 mod model;
 mod paper;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use grammar::{Program, Temper};
-use server::Server;
+use server::{Mode, Server};
 
 /// The seeds of the ordinary test run.
 const FIXED: std::ops::Range<u64> = 1..5;
@@ -29,23 +30,43 @@ const SHOWN: usize = 8;
 
 #[test]
 fn fixed_programs_find_nothing() {
-    fixed(Temper::Mild);
+    fixed(Temper::Mild, Mode::Worker);
 }
 
 #[test]
 fn fixed_programs_with_fatal_errors_find_nothing() {
-    fixed(Temper::Wild);
+    fixed(Temper::Wild, Mode::Worker);
 }
 
-fn fixed(temper: Temper) {
-    let mut server = Server::start();
+#[test]
+fn fixed_programs_find_nothing_with_hooks() {
+    fixed(Temper::Wild, Mode::Hooks);
+}
+
+#[test]
+fn fixed_programs_find_nothing_in_classic_mode() {
+    fixed(Temper::Wild, Mode::Classic);
+}
+
+#[test]
+fn last_code_leaves_nothing_to_other_requests() {
+    let programs: Vec<_> = lasts::all().into_iter().map(Program::without_known).collect();
+    for mode in [Mode::Worker, Mode::Hooks, Mode::Classic] {
+        if Mode::asked().is_some_and(|asked| asked != mode) {
+            continue;
+        }
+        let mut server = Server::start(mode);
+        let mut found = round::run(&mut server, &programs);
+        found.extend(server.stop());
+        assert!(found.is_empty(), "{mode:?}:\n{}", round::kinds(&found).join("\n"));
+    }
+}
+
+fn fixed(temper: Temper, mode: Mode) {
+    let mut server = Server::start(mode);
     for seed in FIXED {
         let found = round::run(&mut server, &round::programs(seed, temper));
-        assert!(
-            found.is_empty(),
-            "make chaos SEED={seed} finds it alone:\n{}",
-            round::kinds(&found).join("\n")
-        );
+        assert!(found.is_empty(), "{mode:?}, seed {seed}:\n{}", round::kinds(&found).join("\n"));
     }
     assert_eq!(server.stop(), Vec::<String>::new());
 }
@@ -54,34 +75,41 @@ fn fixed(temper: Temper) {
 #[ignore = "runs for CHAOS_SECONDS; make chaos"]
 fn programs_find_nothing_for_as_long_as_asked() {
     if let Some(file) = setting("CHAOS_FILE") {
-        return again(&paper::from_json(&std::fs::read_to_string(file).unwrap()));
+        let programs = paper::from_json(&std::fs::read_to_string(file).unwrap());
+        return again(&programs, Mode::asked().unwrap_or(Mode::Worker));
     }
     let temper = if setting("CHAOS_MILD").is_some() { Temper::Mild } else { Temper::Wild };
     if let Some(seed) = setting("CHAOS_SEED") {
-        return again(&programs(seed.parse().unwrap(), temper));
+        let seed = seed.parse().unwrap();
+        return again(&programs(seed, temper), Mode::of(seed));
     }
     let seconds = setting("CHAOS_SECONDS").map_or(60, |seconds| seconds.parse().unwrap());
     let until = Instant::now() + Duration::from_secs(seconds);
     let first: u64 = setting("CHAOS_FIRST")
         .map_or_else(|| u64::from(std::process::id()) << 20, |first| first.parse().unwrap());
     println!("seeds from {first} on");
-    let mut server = Server::start();
+    let mut server = Server::start(Mode::of(first));
     let (mut count, mut failed) = (0, Vec::new());
     for seed in first.. {
         if Instant::now() > until {
             break;
         }
-        let found = round::run(&mut server, &programs(seed, temper));
+        let mode = Mode::of(seed);
+        let mut found = Vec::new();
+        if server.door.mode != mode {
+            found = std::mem::replace(&mut server, Server::start(mode)).stop();
+        }
+        found.extend(round::run(&mut server, &programs(seed, temper)));
         count += round::PROGRAMS;
         if !found.is_empty() {
             println!(
-                "seed {seed} found {} things:\n    {}",
+                "seed {seed} ({mode:?}) found {} things:\n    {}",
                 found.len(),
                 round::kinds(&found).join("\n    ")
             );
             failed.push(seed);
             // The next seed must not suffer from this one.
-            server = Server::start();
+            server = Server::start(mode);
         }
     }
     failed.extend((!server.stop().is_empty()).then_some(0));
@@ -91,12 +119,12 @@ fn programs_find_nothing_for_as_long_as_asked() {
 
 /// Returns the programs of a round, with their leftovers.
 fn programs(seed: u64, temper: Temper) -> Vec<Program> {
-    leftovers::add(round::programs(seed, temper), seed)
+    leftovers::add(round::programs(seed, temper), seed, temper)
 }
 
 /// Runs programs on a fresh server, and shrinks them if they fail.
-fn again(programs: &[Program]) {
-    let mut server = Server::start();
+fn again(programs: &[Program], mode: Mode) {
+    let mut server = Server::start(mode);
     let mut found = round::run(&mut server, programs);
     found.extend(server.stop());
     if found.is_empty() {
@@ -104,7 +132,7 @@ fn again(programs: &[Program]) {
     }
     println!("found:\n    {}", round::kinds(&found).join("\n    "));
     let budget = Duration::from_secs(setting("CHAOS_SHRINK").map_or(120, |seconds| seconds.parse().unwrap()));
-    let Some((fewer, found)) = shrink::shrink(programs.to_vec(), budget) else {
+    let Some((fewer, found)) = shrink::shrink(programs.to_vec(), mode, budget) else {
         panic!("it does not come again");
     };
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("chaos-{}.json", std::process::id()));
@@ -129,5 +157,9 @@ fn show() {
     let seed = u64::from_str_radix(setting("CHAOS_PROGRAM").unwrap().trim_start_matches('p'), 16).unwrap();
     let program =
         Program::new(seed, if setting("CHAOS_MILD").is_some() { Temper::Mild } else { Temper::Wild });
-    println!("{}\n{:?}", paper::to_json(std::slice::from_ref(&program)), model::answer(&program));
+    println!(
+        "{}\n{:?}",
+        paper::to_json(std::slice::from_ref(&program)),
+        model::answer(&program, Mode::asked().unwrap_or(Mode::Worker))
+    );
 }

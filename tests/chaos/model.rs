@@ -4,6 +4,7 @@
 //! the server. The body after a fatal error is not predicted.
 
 use super::grammar::{Op, Program};
+use super::server::Mode;
 
 /// The expected answer of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub(crate) struct Answer {
     pub(crate) fields: Vec<(String, String)>,
     /// The head was sent before the program failed, so the client sees a cut connection.
     pub(crate) may_be_cut: bool,
+    /// The program may also have failed.
+    pub(crate) may_fail: bool,
 }
 
 /// How a part of a program ends.
@@ -29,21 +32,27 @@ enum End {
 }
 
 #[derive(Debug)]
-struct Buffer {
+struct Buffer<'a> {
     kind: String,
     chunk: usize,
     text: String,
     is_disabled: bool,
+    /// How the code of its last call ends.
+    last: Option<&'a str>,
 }
 
 #[derive(Debug)]
 struct Model<'a> {
-    buffers: Vec<Buffer>,
+    buffers: Vec<Buffer<'a>>,
     body: String,
     status: u16,
     fields: Vec<(String, String)>,
     is_head_sent: bool,
     may_be_cut: bool,
+    may_fail: bool,
+    /// What is left open, and calls the program once it ends.
+    lasts: Vec<&'a Op>,
+    session: Option<&'a Op>,
     /// Whether a session handler is set, which stays for the request.
     has_own_sessions: bool,
     is_finished: bool,
@@ -59,7 +68,7 @@ struct Model<'a> {
 const BASE_BYTES: usize = 4096;
 
 /// Predicts the answer.
-pub(crate) fn answer(program: &Program) -> Answer {
+pub(crate) fn answer(program: &Program, mode: Mode) -> Answer {
     let mut model = Model::new(&program.id, BASE_BYTES);
     let end = model.run(&program.ops);
     let mut is_jump = model.settle(&end);
@@ -74,20 +83,20 @@ pub(crate) fn answer(program: &Program) -> Answer {
             break;
         }
     }
-    model.close_all();
+    is_jump |= model.end(mode, is_jump);
     let is_body_known = !is_jump || model.is_finished;
     Answer {
         status: model.status,
         body: is_body_known.then_some(model.body),
         fields: model.fields,
         may_be_cut: model.may_be_cut,
+        may_fail: model.may_fail,
     }
 }
 
 impl<'a> Model<'a> {
     fn new(id: &'a str, base_bytes: usize) -> Self {
-        let base =
-            Buffer { kind: "plain".into(), chunk: base_bytes, text: String::new(), is_disabled: false };
+        let base = Buffer::new("plain", base_bytes);
         Self {
             buffers: vec![base],
             body: String::new(),
@@ -95,6 +104,9 @@ impl<'a> Model<'a> {
             fields: Vec::new(),
             is_head_sent: false,
             may_be_cut: false,
+            may_fail: false,
+            lasts: Vec::new(),
+            session: None,
             has_own_sessions: false,
             is_finished: false,
             handler: None,
@@ -117,6 +129,72 @@ impl<'a> Model<'a> {
             _ => {}
         }
         is_jump
+    }
+
+    // ---- last code ----
+
+    fn leave(&mut self, op: &'a Op) {
+        match op.text(0) {
+            "buffer" => self.buffers.push(Buffer { last: op.last, ..Buffer::new("last", 0) }),
+            "session" if self.is_head_sent => {}
+            "session" => (self.has_own_sessions, self.session) = (true, Some(op)),
+            _ => self.lasts.push(op),
+        }
+    }
+
+    /// The end of the request. Returns true if the body is unknown.
+    fn end(&mut self, mode: Mode, has_jumped: bool) -> bool {
+        let mut is_jump = has_jumped;
+        let of_its_own = |op: &&&Op| ["destructor", "generator"].contains(&op.text(0));
+        let lasts = std::mem::take(&mut self.lasts);
+        // A worker keeps static properties, and collects cycles some time later.
+        let early = lasts.iter().filter(|op| match (op.text(1), mode) {
+            ("call", _) | ("fiber", Mode::Classic) => true,
+            ("static", Mode::Classic) => of_its_own(op),
+            _ => false,
+        });
+        for op in early {
+            is_jump |= self.last_code(op.last, true, is_jump);
+        }
+        while let Some(buffer) = self.buffers.last() {
+            let last = buffer.last;
+            is_jump |= self.last_code(last, false, is_jump);
+            self.close(true);
+        }
+        if let Some(op) = self.session {
+            is_jump |= self.last_code(op.last, true, is_jump);
+        }
+        let late = lasts.iter().filter(|op| mode == Mode::Classic && !of_its_own(op));
+        for op in late {
+            match op.text(1) {
+                "static" => is_jump |= self.last_code(op.last, false, is_jump),
+                // Unless a collector has found it.
+                "cycle" => self.may_fail = true,
+                _ => {}
+            }
+        }
+        is_jump
+    }
+
+    /// Runs to the end of last code. Returns true if the body is unknown from then on.
+    fn last_code(&mut self, last: Option<&str>, is_heard: bool, has_jumped: bool) -> bool {
+        let end = match last.unwrap_or_default() {
+            "echo" if is_heard => {
+                self.say("L");
+                return false;
+            }
+            "throw" => End::Thrown("thrown"),
+            "memory" | "grow" => End::Fatal,
+            "limit" => End::TimeLimit,
+            _ => return false,
+        };
+        if has_jumped || self.catcher {
+            // A bailout may have ended it before, and a handler may have caught it.
+            self.may_fail = true;
+        } else {
+            self.settle(&end);
+        }
+        true
     }
 
     fn run(&mut self, ops: &'a [Op]) -> End {
@@ -144,6 +222,11 @@ impl<'a> Model<'a> {
             "header" if !self.is_head_sent => self.set_field(op.number(0)),
             "status" if !self.is_head_sent => self.status = u16::try_from(op.number(0)).unwrap(),
             "flush" => self.flush(),
+            "hint" if !self.is_head_sent && op.number(0) >= 200 => {
+                (self.status, self.is_head_sent) = (u16::try_from(op.number(0)).unwrap(), true);
+            }
+            "exhaust" => self.may_fail = true,
+            "last" => self.leave(op),
             "finish" => {
                 self.close_all();
                 (self.is_finished, self.is_head_sent) = (true, true);
@@ -162,6 +245,7 @@ impl<'a> Model<'a> {
             "session" if op.text(0) != "user" && self.has_own_sessions => {}
             "session" if op.text(0) == "user" => {
                 self.has_own_sessions = true;
+                self.session = None;
                 return self.run(op.inner());
             }
             "buffer" => return self.buffer(op),
@@ -189,7 +273,7 @@ impl<'a> Model<'a> {
     fn buffer(&mut self, op: &'a Op) -> End {
         let level = self.buffers.len() + 1;
         let chunk = usize::try_from(op.number(1)).unwrap();
-        self.buffers.push(Buffer { kind: op.text(0).into(), chunk, text: String::new(), is_disabled: false });
+        self.buffers.push(Buffer::new(op.text(0), chunk));
         let end = self.run(op.inner());
         if end != End::Normal {
             return end;
@@ -357,7 +441,11 @@ fn outcome(id: &str, ops: &[Op]) -> String {
     }
 }
 
-impl Buffer {
+impl Buffer<'_> {
+    fn new(kind: &str, chunk: usize) -> Self {
+        Self { kind: kind.into(), chunk, text: String::new(), is_disabled: false, last: None }
+    }
+
     /// Returns the result of its callback for the current content.
     fn passed(&mut self) -> String {
         let text = std::mem::take(&mut self.text);

@@ -39,12 +39,12 @@ pub(crate) fn kinds(found: &[String]) -> Vec<String> {
 /// Runs programs, waits until the server is at rest, and returns the failures.
 pub(crate) fn run(server: &mut Server, programs: &[Program]) -> Vec<String> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let addr = server.main;
+    let door = server.door;
     std::thread::scope(|scope| {
         for _ in 0..WIDTH.min(programs.len()) {
             scope.spawn(|| {
                 while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Some(wrong) = visit(addr, program) {
+                    if let Some(wrong) = visit(door, program) {
                         found.lock().unwrap().push(format!("{}: {wrong}", program.id));
                     }
                 }

@@ -17,12 +17,14 @@ use crate::visit;
 use svc_testing::client::LOOK_AGAIN;
 use svc_testing::command;
 
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 14] = [
     ("boot.php", include_str!("app/boot.php")),
     ("worker.php", include_str!("app/worker.php")),
     ("tasks.php", include_str!("app/tasks.php")),
     ("errands.php", include_str!("app/errands.php")),
     ("leftovers.php", include_str!("app/leftovers.php")),
+    ("lasts.php", include_str!("app/lasts.php")),
+    ("depths.php", include_str!("app/depths.php")),
     (SHAPES, include_str!("app/shapes.php")),
     ("loop.php", include_str!("app/loop.php")),
     ("world.php", include_str!("app/world.php")),
@@ -35,12 +37,29 @@ const FILES: [(&str, &str); 12] = [
 /// Kinds of code of tasks: in OPcache, and as a copy that is too new for it.
 const SHAPES: &str = "shapes.php";
 
+/// How the server runs scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Worker,
+    /// With runtime hooks: PHP's own functions wait as `Svc\sleep()` does.
+    Hooks,
+    /// Each request has a thread alone: most failures are bugs of the model.
+    Classic,
+}
+
+/// Where and how requests are answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Door {
+    pub(crate) addr: SocketAddr,
+    pub(crate) mode: Mode,
+}
+
 /// A running server. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     place: TempDir,
-    pub(crate) main: SocketAddr,
+    pub(crate) door: Door,
     ops: SocketAddr,
     /// Unexpected output of the server: lines of its standard error, records of panics.
     noise: mpsc::Receiver<String>,
@@ -60,15 +79,34 @@ const QUEUED: &str = "svc_queue_depth ";
 /// The time limit for a server to come to rest.
 const REST: Duration = Duration::from_secs(60);
 
+impl Mode {
+    /// Returns the mode that `CHAOS_MODE` names (`worker`, `hooks`, `classic`).
+    pub(crate) fn asked() -> Option<Self> {
+        match std::env::var("CHAOS_MODE").ok()?.as_str() {
+            "" => None,
+            "worker" => Some(Self::Worker),
+            "hooks" => Some(Self::Hooks),
+            "classic" => Some(Self::Classic),
+            other => panic!("CHAOS_MODE={other}: it is worker, hooks or classic"),
+        }
+    }
+
+    /// Returns the mode of a round: several rounds in a row have the same.
+    pub(crate) fn of(seed: u64) -> Self {
+        const ROUNDS: u64 = 8;
+        let modes = [Self::Worker, Self::Hooks, Self::Worker, Self::Classic];
+        Self::asked().unwrap_or(modes[usize::try_from(seed / ROUNDS % modes.len() as u64).unwrap()])
+    }
+}
+
 impl Server {
-    /// Starts a server. With `CHAOS_CLASSIC=1` it has no worker mode: then each request has an interpreter alone, and
-    /// failures are bugs of the model.
-    pub(crate) fn start() -> Self {
-        Self::start_with("2", &[])
+    /// Starts a server.
+    pub(crate) fn start(mode: Mode) -> Self {
+        Self::start_with(mode, "2", &[])
     }
 
     /// Starts a server with this many workers and these directives.
-    pub(crate) fn start_with(workers: &str, directives: &[String]) -> Self {
+    pub(crate) fn start_with(mode: Mode, workers: &str, directives: &[String]) -> Self {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("root");
         fs::create_dir(&root).unwrap();
@@ -86,12 +124,14 @@ impl Server {
             fs::write(directory.join("name"), format!("d{n}")).unwrap();
         }
         fs::create_dir(place.path().join("sessions")).unwrap();
-        let (mut child, noise, ready) = launch(&place, &root, workers, directives);
+        let (mut child, noise, ready) = launch(&place, &root, mode, workers, directives);
         let Ok((main, ops)) = ready.recv_timeout(Duration::from_secs(120)) else {
             let _ = child.kill();
             panic!("the server does not start: {:?}", noise.try_iter().collect::<Vec<_>>());
         };
-        Self { child, place, main, ops, noise, complaints_read: 0, descriptors: None }
+        fs::write(place.path().join("port"), main.port().to_string()).unwrap();
+        let door = Door { addr: main, mode };
+        Self { child, place, door, ops, noise, complaints_read: 0, descriptors: None }
     }
 
     /// Returns the folder that its programs share.
@@ -131,7 +171,7 @@ impl Server {
 
     /// Has workers collect: garbage may hold descriptors until its worker has enough of it.
     fn collect(&self) {
-        let main = self.main;
+        let main = self.door.addr;
         std::thread::scope(|scope| {
             for _ in 0..COLLECTORS {
                 scope.spawn(move || visit::ask(main, "/chaos?id=collector"));
@@ -180,7 +220,7 @@ impl Server {
             "svc_reply_memory_bytes ",
             "svc_log_records_dropped_total ",
         ] {
-            let is_of_other_mode = is_classic() && series.starts_with("svc_worker_");
+            let is_of_other_mode = self.door.mode == Mode::Classic && series.starts_with("svc_worker_");
             // This connection is not one of the main port.
             if value(series) != 0.0 && !is_of_other_mode {
                 offences.push(format!("at rest {series} is {}", value(series)));
@@ -276,17 +316,14 @@ fn offences_of_tasks(value: impl Fn(&str) -> f64) -> Option<String> {
 
 type Ready = mpsc::Receiver<(SocketAddr, SocketAddr)>;
 
-fn is_classic() -> bool {
-    std::env::var("CHAOS_CLASSIC").is_ok()
-}
-
 fn launch(
     place: &TempDir,
     root: &Path,
+    mode: Mode,
     workers: &str,
     directives: &[String],
 ) -> (Child, mpsc::Receiver<String>, Ready) {
-    let is_classic = is_classic();
+    let is_classic = mode == Mode::Classic;
     let mut command = command(
         root,
         &[
@@ -295,6 +332,7 @@ fn launch(
             ("PHP_WORKERS", if is_classic { "8" } else { workers }),
             // The model predicts no refusals, even on a slow machine, where programs that leave shorten this to a 64th.
             ("QUEUE_WAIT_TIMEOUT_MS", "600000"),
+            ("RUNTIME_HOOKS", if mode == Mode::Hooks { "all" } else { "" }),
             ("ASYNC_WORKERS", workers),
             ("ASYNC_ENTRY_FILE", root.join("tasks.php").to_str().unwrap()),
             ("ASYNC_MAX_FIBERS", "65536"),

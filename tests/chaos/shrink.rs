@@ -4,16 +4,20 @@ use std::time::{Duration, Instant};
 
 use crate::grammar::{Op, Program};
 use crate::round;
-use crate::server::Server;
+use crate::server::{Mode, Server};
 
 /// How many passing runs make programs count as innocent.
 const TRIES: usize = 2;
 
 /// Returns the smallest failing programs that were found within `budget`, and their failures; `None` if the failure does
 /// not recur.
-pub(crate) fn shrink(programs: Vec<Program>, budget: Duration) -> Option<(Vec<Program>, Vec<String>)> {
+pub(crate) fn shrink(
+    programs: Vec<Program>,
+    mode: Mode,
+    budget: Duration,
+) -> Option<(Vec<Program>, Vec<String>)> {
     let until = Instant::now() + budget;
-    let mut found = finds(&programs)?;
+    let mut found = finds(&programs, mode)?;
     let mut best = programs;
     let mut part = best.len().div_ceil(2);
     while part > 0 && Instant::now() < until {
@@ -21,7 +25,7 @@ pub(crate) fn shrink(programs: Vec<Program>, budget: Duration) -> Option<(Vec<Pr
         while at < best.len() && best.len() > 1 && Instant::now() < until {
             let mut fewer = best.clone();
             fewer.drain(at..(at + part).min(best.len()));
-            match finds(&fewer).filter(|_| !fewer.is_empty()) {
+            match finds(&fewer, mode).filter(|_| !fewer.is_empty()) {
                 Some(now) => (best, found) = (fewer, now),
                 None => at += part,
             }
@@ -36,7 +40,7 @@ pub(crate) fn shrink(programs: Vec<Program>, budget: Duration) -> Option<(Vec<Pr
             if !remove(&mut smaller[at].ops, &mut left) {
                 break;
             }
-            match finds(&smaller) {
+            match finds(&smaller, mode) {
                 Some(now) => (best, found) = (smaller, now),
                 None => step += 1,
             }
@@ -45,9 +49,9 @@ pub(crate) fn shrink(programs: Vec<Program>, budget: Duration) -> Option<(Vec<Pr
     Some((best, found))
 }
 
-fn finds(programs: &[Program]) -> Option<Vec<String>> {
+fn finds(programs: &[Program], mode: Mode) -> Option<Vec<String>> {
     (0..TRIES).find_map(|_| {
-        let mut server = Server::start();
+        let mut server = Server::start(mode);
         let found = round::run(&mut server, programs);
         (!found.is_empty()).then_some(found)
     })

@@ -8,7 +8,10 @@ require __DIR__ . '/shapes.php';
 require __DIR__ . '/fresh.php';
 require __DIR__ . '/errands.php';
 require __DIR__ . '/leftovers.php';
+require __DIR__ . '/lasts.php';
+require __DIR__ . '/depths.php';
 require __DIR__ . '/mind.php';
 
 Left::register();
+Last::register();
 World::found();

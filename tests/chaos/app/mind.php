@@ -2,7 +2,7 @@
 /** Runs one program and checks its state. Each operation is a method `do_...`; the model in Rust has a counterpart. */
 final class Mind
 {
-    use Calls, Errands, Leftovers, Streams;
+    use Calls, Depths, Errands, Lasts, Leftovers, Streams;
 
     /** Expected after each wait: a probe and its answer. @var array<string, array{Closure, mixed}> */
     private array $own = [];

@@ -7,6 +7,9 @@ $handler = static function (): void {
         gc_collect_cycles();
         return;
     }
+    if ($_GET['id'] === 'nobody') {
+        return;
+    }
     $program = json_decode(file_get_contents('php://input'), true);
     World::check_neutral($program['id']);
     Fault::arm($program['fault'] ?? null);

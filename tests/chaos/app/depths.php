@@ -1,0 +1,107 @@
+<?php
+/** Operations that come to the end of a stack inside PHP or a library: it may end the request, and nothing else. */
+trait Depths
+{
+    private function do_exhaust(string $kind, string $where): void
+    {
+        self::attempt(match ($where) {
+            'main' => static fn () => Depth::reach($kind),
+            'fiber' => static fn () => (new Fiber(Depth::reach(...)))->start($kind),
+            'small' => static fn () => Depth::in_small_fiber($kind),
+            'task' => static fn () => Svc\async(Depth::reach(...), $kind)->await(),
+            'fiber of a task' => static fn () => Svc\async(Depth::in_small_fiber(...), $kind)->await(),
+        });
+        $this->check("exhaust $kind");
+    }
+}
+
+final class Depth
+{
+    private const LEVELS = 60_000;
+
+    public static function in_small_fiber(string $kind): void
+    {
+        $size = ini_set('fiber.stack_size', '8K');
+        $fiber = new Fiber(self::reach(...));
+        try {
+            $fiber->start($kind);
+        } finally {
+            ini_set('fiber.stack_size', $size);
+        }
+    }
+
+    public static function reach(string $kind): void
+    {
+        ob_start(static fn () => '');
+        try {
+            self::call($kind);
+        } finally {
+            ob_end_clean();
+        }
+    }
+
+    private static function call(string $kind): void
+    {
+        match ($kind) {
+            'preg' => [ini_set('pcre.jit', '0'), preg_match('/^' . str_repeat('(', 240) . 'a|b' . str_repeat(')+', 240) . '$/', str_repeat('ab', 20_000)), ini_restore('pcre.jit')],
+            'glob' => glob(str_repeat('*/', 2000)),
+            'fnmatch' => fnmatch(str_repeat('@(', 1300) . 'a' . str_repeat(')', 1300), 'a', 1 << 5),
+            'ereg' => mb_ereg(str_repeat('(', 4000) . 'a' . str_repeat(')', 4000), 'a'),
+            'format' => class_exists(MessageFormatter::class) && MessageFormatter::create('en', str_repeat('{0,select,other{', 10_000) . 'x' . str_repeat('}}', 10_000))?->format([1]),
+            'transform' => class_exists(XSLTProcessor::class) && self::transform(),
+            'nodes' => self::nodes()->cloneNode(true),
+            'canonical' => self::nodes()->C14N(),
+            'json' => json_encode(self::nested(), depth: PHP_INT_MAX >> 33),
+            'serialize' => serialize(self::nested()),
+            'export' => var_export(self::nested(), true),
+            'dump' => var_dump(self::nested()),
+            'print' => print_r(self::nested(), true),
+            'query' => http_build_query(self::nested()),
+            'compare' => self::nested() == self::nested(),
+            'count' => count(self::nested(), COUNT_RECURSIVE),
+            'walk' => [$list = self::nested(), array_walk_recursive($list, static fn () => null)],
+            'convert' => mb_convert_encoding(self::nested(), 'UTF-8'),
+            'eval' => eval('return ' . str_repeat('[', 20_000) . str_repeat(']', 20_000) . ';'),
+            'unserialize' => [ini_set('unserialize_max_depth', '0'), unserialize(str_repeat('a:1:{i:0;', self::LEVELS) . 'i:1;' . str_repeat('}', self::LEVELS)), ini_restore('unserialize_max_depth')],
+            'destructors' => self::chain(),
+        };
+    }
+
+    private static function nested(): array
+    {
+        for ($list = [], $n = 0; $n < self::LEVELS; $n++) {
+            $list = [$list];
+        }
+        return $list;
+    }
+
+    private static function chain(): void
+    {
+        for ($last = null, $n = 0; $n < self::LEVELS; $n++) {
+            $link = new Quiet(static fn () => strlen('x'));
+            $link->self = $last;
+            $last = $link;
+        }
+    }
+
+    private static function nodes(): DOMDocument
+    {
+        $document = new DOMDocument();
+        // Each call of appendChild() looks at all nodes above.
+        for ($top = $document, $n = 0; $n < self::LEVELS / 10; $n++) {
+            $top = $top->appendChild($document->createElement('a'));
+        }
+        return $document;
+    }
+
+    private static function transform(): void
+    {
+        $names = 'xmlns:xsl="http://www.w3.org/1999/XSL/Transform"';
+        $sheet = new DOMDocument();
+        $sheet->loadXML("<xsl:stylesheet version='1.0' $names><xsl:template match='/' name='r'><xsl:call-template name='r'/></xsl:template></xsl:stylesheet>");
+        $processor = new XSLTProcessor();
+        $processor->importStylesheet($sheet);
+        $processor->maxTemplateDepth = 10_000_000;
+        $processor->transformToXml($sheet);
+    }
+}
