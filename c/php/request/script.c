@@ -179,18 +179,20 @@ static bool has_script_streams(void)
     return false;
 }
 
-/* Closes all streams in the order of zend_close_rsrc_list(), because one may be inside of another. */
+/* Closes all streams in the order of zend_close_rsrc_list(), because one may be inside of another. Begins again when a
+ * resource was added: it may be a stream, and the others may have moved to the places of those that were freed. */
 static void close_streams(void)
 {
     const HashTable *list = &EG(regular_list);
-    uint32_t count = list->nNumUsed;
-    for (uint32_t i = count; i-- > 0;) {
-        const php_stream *stream = stream_of(ZEND_HASH_ELEMENT(list, i));
+    zend_long next = list->nNextFreeElement;
+    for (uint32_t i = list->nNumUsed; i-- > 0;) {
+        const php_stream *stream = i < list->nNumUsed ? stream_of(ZEND_HASH_ELEMENT(list, i)) : NULL;
         if (stream != NULL) {
             zend_list_close(stream->res);
         }
-        if (list->nNumUsed != count) {
-            i = count = list->nNumUsed;
+        if (list->nNextFreeElement != next) {
+            next = list->nNextFreeElement;
+            i = list->nNumUsed;
         }
     }
 }

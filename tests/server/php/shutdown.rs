@@ -290,6 +290,32 @@ fn the_last_code_of_a_script_runs_before_extensions_end_the_request() {
     }
 }
 
+/// Closing a stream opens another one, in a list of resources with gaps: PHP closes the gaps before it makes room.
+const REOPENED: &str = r#"<?php
+final class Next extends php_user_filter
+{
+    public static array $held = [];
+    private static int $left = 8;
+    public function filter($in, $out, &$consumed, bool $closing): int { return PSFS_PASS_ON; }
+    public function onClose(): void { self::$left-- > 0 && self::open(); }
+    public static function open(): void { $gap = stream_context_create(); stream_filter_append(self::$held[] = tmpfile(), 'next'); }
+}
+stream_filter_register('next', Next::class);
+for ($held = [], $n = 0; $n < (int) $_GET['gaps']; $n++) { $held[] = tmpfile(); }
+Next::open();
+$held = [];
+echo 'done';
+"#;
+
+#[test]
+fn streams_that_are_opened_at_the_end_are_closed_before_extensions_end() {
+    let svc = Svc::start(&[("index.php", REOPENED)], &[("PHP_WORKERS", "1")]);
+    for gaps in 0..24 {
+        assert_eq!(svc.get(&format!("/?gaps={gaps}")).text(), "done", "{gaps}");
+    }
+    check_books(&svc);
+}
+
 /// Closing a stream opens another one.
 const NEVER_CLOSED: &str = r#"<?php
 final class Again extends php_user_filter
