@@ -18,6 +18,8 @@ trait Depths
 final class Depth
 {
     private const LEVELS = 60_000;
+    /** Each level is indented by more than the one around it. */
+    private const INDENTED = 2_000;
 
     public static function in_small_fiber(string $kind): void
     {
@@ -53,9 +55,9 @@ final class Depth
             'canonical' => self::nodes()->C14N(),
             'json' => json_encode(self::nested(), depth: PHP_INT_MAX >> 33),
             'serialize' => serialize(self::nested()),
-            'export' => var_export(self::nested(), true),
-            'dump' => var_dump(self::nested()),
-            'print' => print_r(self::nested(), true),
+            'export' => var_export(self::nested(self::INDENTED), true),
+            'dump' => var_dump(self::nested(self::INDENTED)),
+            'print' => print_r(self::nested(self::INDENTED), true),
             'query' => http_build_query(self::nested()),
             'compare' => self::nested() == self::nested(),
             'count' => count(self::nested(), COUNT_RECURSIVE),
@@ -67,9 +69,9 @@ final class Depth
         };
     }
 
-    private static function nested(): array
+    private static function nested(int $levels = self::LEVELS): array
     {
-        for ($list = [], $n = 0; $n < self::LEVELS; $n++) {
+        for ($list = [], $n = 0; $n < $levels; $n++) {
             $list = [$list];
         }
         return $list;
