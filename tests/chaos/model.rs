@@ -158,7 +158,8 @@ impl<'a> Model<'a> {
         }
         while let Some(buffer) = self.buffers.last() {
             let last = buffer.last;
-            is_jump |= self.last_code(last, false, is_jump);
+            // An exit out of the callback may cost what the buffer contained.
+            is_jump |= self.last_code(last, false, is_jump) || last == Some("exit");
             self.close(true);
         }
         if let Some(op) = self.session {
