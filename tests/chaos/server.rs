@@ -91,10 +91,10 @@ impl Mode {
         }
     }
 
-    /// Returns the mode of a round: several rounds in a row have the same.
+    /// Returns the mode of a round: several rounds in a row have the same. The model does not know all of classic mode.
     pub(crate) fn of(seed: u64) -> Self {
         const ROUNDS: u64 = 8;
-        let modes = [Self::Worker, Self::Hooks, Self::Worker, Self::Classic];
+        let modes = [Self::Worker, Self::Hooks];
         Self::asked().unwrap_or(modes[usize::try_from(seed / ROUNDS % modes.len() as u64).unwrap()])
     }
 }
