@@ -40,8 +40,10 @@ without_address=(
 #
 # A class that OPcache caches is not a leak: threads that link the same class at the same time keep one copy, and PHP frees
 # the other one with the heap. PHP's own command line also loses the statement (368 bytes) of a PDO::query() in which the
-# fiber is destroyed while SQLite calls a function of the script.
-known='Zend/zend_(inheritance|hash)\.c\([0-9]+\) :  Freeing|zend_objects_API\.h\([0-9]+\) :  Freeing 0x[0-9a-f]+ \(368 bytes\)|memory leaks detected'
+# fiber is destroyed while SQLite calls a function of the script. With html_errors, escape_html() in main/main.c loses its
+# first result (160 bytes) for a message of php_error_docref() that is empty, as the last line of a libxml2 error is.
+known='Zend/zend_(inheritance|hash)\.c\([0-9]+\) :  Freeing|zend_objects_API\.h\([0-9]+\) :  Freeing 0x[0-9a-f]+ \(368 bytes\)'
+known+='|zend_string\.h\([0-9]+\) :  Freeing 0x[0-9a-f]+ \(160 bytes\)|memory leaks detected'
 noise='^[^{]*(ERROR: AddressSanitizer|runtime error:|Assertion .* failed|Freeing 0x|memory leaks detected|zend_mm_heap corrupted|unclean heap)'
 
 failed=()
