@@ -16,6 +16,7 @@
  *   output    running             the next output would disable all output (shim_output_recover)
  *   engine    error_handling, exception_class: warnings would be thrown
  *             record_errors       errors would be recorded for a class that is no longer being linked
+ *             error_reporting     later requests of the thread would report fatal errors only (highlight_string())
  *             in_autoload         the class would not be looked up again
  *             method caches       a method would run without the memory that could not be allocated (shim_callee_forget)
  *
@@ -28,6 +29,7 @@
 
 #include <ext/session/php_session.h>
 #include <ext/standard/file.h>
+#include <stdlib.h>
 
 /* ---- the session ---- */
 
@@ -157,6 +159,16 @@ void shim_error_handling_reset(void)
     EG(record_errors) = false;
 }
 
+/* Functions that change the level without changing its directive. PHP restores it with the directive where `@` or a
+ * script has changed that. */
+static void reset_error_reporting(void)
+{
+    const zend_ini_entry *level = zend_hash_str_find_ptr(EG(ini_directives), "error_reporting", sizeof("error_reporting") - 1);
+    if (level != NULL && !level->modified) {
+        EG(error_reporting) = level->value != NULL ? atoi(ZSTR_VAL(level->value)) : E_ALL;
+    }
+}
+
 /* Called before the bailout. A method call stores the method that it found in the caller's cache before it allocates
  * the method's own cache. If that allocation fails, the next call from the same place would run the method without a
  * cache. */
@@ -184,6 +196,7 @@ void shim_bailout_recover(void)
     PG(in_user_include) = false;
     PG(in_error_log) = false;
     shim_error_handling_reset();
+    reset_error_reporting();
     if (EG(in_autoload) != NULL) {
         zend_hash_clean(EG(in_autoload));
     }

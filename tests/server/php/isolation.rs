@@ -133,3 +133,14 @@ fn programs_inherit_no_descriptor_of_the_server() {
     leave(svc.root(), "a");
     assert_eq!(dirty.response().text(), "still dirty");
 }
+
+#[test]
+fn the_error_level_outlasts_a_function_that_a_fatal_error_has_left() {
+    // highlight_string() lowers the level without its directive.
+    let code = "<?php if (isset($_GET['fail'])) { ob_start(fn () => str_repeat('x', 1 << 40), 1); \
+                highlight_string('<?php echo 1;'); } echo error_reporting();";
+    let svc = Svc::start_with(&[("index.php", code)], &[("PHP_WORKERS", "1")], &["error_reporting=22527"]);
+    assert_eq!(svc.get("/").text(), "22527");
+    assert_eq!(svc.get("/?fail").status, 500);
+    assert_eq!(svc.get("/").text(), "22527");
+}
