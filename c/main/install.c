@@ -77,6 +77,7 @@ static const step before_php[] = {
 #endif
     {.install = shim_syscall_elision_install},
     {.install = shim_own_signals_install},
+    {.install = shim_system_log_install},
 #ifdef SVC_WORKER
     {.install = shim_reactor_install},
 #endif

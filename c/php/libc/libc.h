@@ -138,12 +138,23 @@ void shim_signal_by_default(int number, const siginfo_t *info);
 /* Call in a forked child: makes the request's settings those of the process. */
 void shim_own_signals_become(void);
 
-/* ---- Environment, locale, signals and priority (process.c) ---- */
+/* ---- The system's log of a request (system_log.c) ---- */
 
-/* `overlay` and `locale` are a list and an object that their own files define. */
+/* Call before threads run PHP. */
+void shim_system_log_install(void);
+void shim_system_log_end(void);
+void shim_system_log_capture(void);
+void shim_system_log_release(void);
+void *shim_system_log_take(void);
+void shim_system_log_give(void *log);
+
+/* ---- Environment, locale, signals, priority and the system's log (process.c) ---- */
+
+/* `overlay`, `locale` and `log` are objects that their own files define. */
 typedef struct shim_process_state {
     void *overlay;
     void *locale;
+    void *log;
     shim_own_signals_state signals;
     shim_attributes_state attributes;
 } shim_process_state;

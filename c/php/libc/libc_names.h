@@ -96,6 +96,13 @@ SHIM_LIBC_NAME(getpid)
 SHIM_LIBC_NAME(pthread_sigmask)
 SHIM_LIBC_NAME(sigaction)
 SHIM_LIBC_NAME(sigprocmask)
+/* php/libc/system_log.c */
+SHIM_LIBC_NAME(__syslog_chk)
+SHIM_LIBC_NAME(__vsyslog_chk)
+SHIM_LIBC_NAME(closelog)
+SHIM_LIBC_NAME(openlog)
+SHIM_LIBC_NAME(syslog)
+SHIM_LIBC_NAME(vsyslog)
 /* php/opcache/lock.c */
 SHIM_LIBC_NAME(memfd_create)
 /* php/process/children.c */

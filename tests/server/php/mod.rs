@@ -11,6 +11,7 @@ mod frankenphp;
 mod gone_scripts;
 mod header_lines;
 mod isolation;
+mod libc_state;
 mod limits;
 mod mappings;
 mod names;
