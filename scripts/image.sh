@@ -45,7 +45,10 @@ esac
 if ! $replay; then
     for builder in podman docker buildah; do
         "$builder" info >/dev/null 2>&1 || continue
-        "$builder" build --tag "$IMAGE" --build-arg "BASE=$base" --file "$file" "$context"
+        # The others' default is the format of OCI, which has no HEALTHCHECK.
+        format=(--format docker)
+        [ $builder != docker ] || format=()
+        "$builder" build "${format[@]}" --tag "$IMAGE" --build-arg "BASE=$base" --file "$file" "$context"
         say "$builder has built $IMAGE"
         exit
     done

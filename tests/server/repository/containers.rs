@@ -1,6 +1,7 @@
 //! The Dockerfile and the compose files of docs/containers.md, as far as they can be tried without a container.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -57,6 +58,34 @@ fn the_image_of_an_application_serves_it_and_is_healthy() {
         .env("INTERNAL_ADDR", svc.ops().to_string())
         .status();
     assert!(healthy.unwrap().success());
+}
+
+/// podman and buildah write the format of OCI by default, which has no HEALTHCHECK: they ignore that instruction with a warning.
+#[test]
+fn each_builder_keeps_the_health_check() {
+    for builder in ["podman", "docker", "buildah"] {
+        let bin = written(&[
+            (builder, "#!/bin/sh\n[ $1 = info ] || echo \"$@\"\n"),
+            ("dpkg-deb", "#!/bin/sh\necho libc6\n"),
+            ("svc.deb", ""),
+        ]);
+        for other in ["podman", "docker", "buildah"].iter().filter(|other| **other != builder) {
+            fs::write(bin.path().join(other), "#!/bin/sh\nexit 1\n").unwrap();
+        }
+        for file in fs::read_dir(bin.path()).unwrap() {
+            fs::set_permissions(file.unwrap().path(), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/image.sh");
+        let output = Command::new(script)
+            .arg(bin.path().join("svc.deb"))
+            .env("PATH", format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap()))
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && said.starts_with("build "), "{builder}: {said}");
+        assert_eq!(said.contains("--format docker"), builder != "docker", "{said}");
+    }
+    assert!(file("docs/containers.md").contains("--format docker"));
 }
 
 #[test]
