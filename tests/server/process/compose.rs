@@ -1,7 +1,7 @@
 //! Compares the files for `docker compose` with the settings, the board and the rules that they name.
 #![cfg(feature = "php")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -72,6 +72,23 @@ fn the_settings_exist_and_the_collector_may_connect() {
     let grace = svc["stop_grace_period"].as_str().unwrap().strip_suffix('s').unwrap().parse().unwrap();
     let drain = config.timeouts.drain_delay + config.timeouts.drain;
     assert!(Duration::from_secs(grace) >= drain + 5 * THREAD_EXIT_GRACE);
+}
+
+/// Only the application is published to other hosts.
+#[test]
+fn each_address_that_the_file_names_is_published() {
+    let text = std::fs::read_to_string(format!("{FOLDER}/compose.yaml")).unwrap();
+    let named: BTreeSet<&str> = text
+        .split("http://localhost:")
+        .skip(1)
+        .map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap())
+        .collect();
+    let services = ["svc", "prometheus", "grafana"].map(service);
+    let ports: Vec<&str> = services.iter().flat_map(|service| texts(&service["ports"])).collect();
+    let published: BTreeSet<&str> = ports.iter().map(|port| port.rsplit(':').nth(1).unwrap()).collect();
+    assert_eq!(named, published);
+    assert!(ports.iter().all(|port| *port == "8080:8080" || port.starts_with("127.0.0.1:")), "{ports:?}");
+    assert!(ports.contains(&"127.0.0.1:9090:9090"), "the operations page: {ports:?}");
 }
 
 #[test]
