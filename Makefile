@@ -214,7 +214,7 @@ msrv: packages ## build everything with the oldest Rust that Cargo.toml declares
 	$(with_php); CARGO_TARGET_DIR=$(cargo_output)/msrv cargo "+$$oldest" check --locked --workspace --all-targets
 
 bench: packages ## run the microbenchmarks
-	@$(with_php); cargo bench --benches
+	@$(with_php); cargo bench --package svc --package svc-benches --benches
 
 peers: build ## benchmark svc against the other servers on this machine
 	@scripts/peers.sh
