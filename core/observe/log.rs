@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 
 use super::batch_writer::{BatchSink, BatchWriter};
 use super::episode::{EpisodeBook, EpisodeEntry, EpisodeNews};
@@ -44,18 +45,18 @@ impl Log {
     /// If the system cannot create a descriptor or a thread.
     pub fn to_stdout(config: &Config, tap: Option<Arc<LogTap>>) -> io::Result<Self> {
         // A separate descriptor, because the standard library's handle has a buffer and a lock.
-        let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let stdout = BlockingFile(File::from(io::stdout().as_fd().try_clone_to_owned()?));
         let logs = &config.logs;
         let form = match (logs.format, &config.development) {
             (LogFormat::Auto, Some(development)) => {
                 LineForm::Terminal(Box::new(TerminalLines::new(TerminalOptions {
-                    has_colours: development.permits_colours && stdout.is_terminal(),
+                    has_colours: development.permits_colours && stdout.0.is_terminal(),
                     utc_offset_seconds: development.utc_offset_seconds,
                     document_root: config.serving.document_root.to_string_lossy().into_owned(),
                     scheme: if config.tls.certificates.is_empty() { "http" } else { "https" },
                 })))
             }
-            (LogFormat::Auto, None) if stdout.is_terminal() => LineForm::Text,
+            (LogFormat::Auto, None) if stdout.0.is_terminal() => LineForm::Text,
             (LogFormat::Auto | LogFormat::Json, _) => LineForm::Json,
             (LogFormat::Text, _) => LineForm::Text,
         };
@@ -154,6 +155,27 @@ impl Log {
     }
 }
 
+/// A file whose writes wait for room even if it is in non-blocking mode: each process that has the same open file, and
+/// each script (`stream_set_blocking()` of `php://stdout`), can switch that on for all of them.
+struct BlockingFile(File);
+
+impl Write for BlockingFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    retry_on_intr(|| poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], None))?;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// An item in the queue of the log.
 #[derive(Debug)]
 enum LogItem {
@@ -248,6 +270,7 @@ impl<W> LineSink<W> {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader, PipeReader, Read};
+    use std::os::fd::OwnedFd;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
 
@@ -290,6 +313,22 @@ mod tests {
         let seen: Vec<u64> = reading.join().unwrap();
         assert_eq!(seen, (0..1000).collect::<Vec<_>>());
         assert_eq!(log.dropped_total(), 0);
+    }
+
+    #[test]
+    fn a_pipe_in_non_blocking_mode_loses_nothing() {
+        let (reader, writer) = io::pipe().unwrap();
+        let writer = File::from(OwnedFd::from(writer));
+        rustix::io::ioctl_fionbio(&writer, true).unwrap();
+        let log = Log::start(Level::Info, AccessLog::Off, BlockingFile(writer)).unwrap();
+        // More than the pipe holds.
+        for workers in 0..1000 {
+            log.emit(&Event::Ready { workers });
+        }
+        let reading = thread::spawn(|| lines(reader).count());
+        assert!(log.shutdown());
+        drop(log);
+        assert_eq!(reading.join().unwrap(), 1000);
     }
 
     #[test]
