@@ -1,4 +1,4 @@
-/* Descriptors, locks on files, and files by name. */
+/* Descriptors, locks on files, files by name, and shared memory. */
 #ifndef SVC_PHP_FILES_H
 #define SVC_PHP_FILES_H
 
@@ -21,5 +21,10 @@ int shim_flock_here(int descriptor, int operation, bool (*may_block)(int descrip
 
 /* Finds the functions that resolve paths. Call once, after PHP's modules have started. */
 void shim_paths_install(void);
+
+/* ---- Segments of shared memory (shared_memory.c) ---- */
+
+/* Call once, after PHP's modules have started. */
+void shim_shared_memory_install(void);
 
 #endif

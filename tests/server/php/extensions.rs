@@ -132,3 +132,48 @@ fn extensions_of_libraries_work_side_by_side() {
         assert_eq!(count, (REQUESTS * (CLIENTS + 1)).to_string(), "the semaphore holds between threads");
     }
 }
+
+/// Damages a segment in a way, and calls each function that follows its offsets.
+const SEGMENT: &str = r#"<?php
+$key = ftok(__FILE__, 'b');
+if ($_GET['way'] === 'small') {
+    $other = shmop_open($key, 'c', 0600, 100);
+    $memory = shm_attach($key, 100000);
+} else {
+    $memory = shm_attach($key, 10000);
+    shm_put_var($memory, 1, 'one');
+    shm_put_var($memory, 2, str_repeat('x', 1000));
+    $other = shmop_open($key, 'w', 0, 0);
+    if ($_GET['way'] !== 'none') { shmop_write($other, pack('q', (int) $_GET['value']), (int) $_GET['way']); }
+}
+$call = match ($_GET['call']) {
+    'get' => fn () => shm_get_var($memory, 2),
+    'has' => fn () => shm_has_var($memory, 2),
+    'put' => fn () => shm_put_var($memory, 3, str_repeat('y', 5000)),
+    'remove' => fn () => shm_remove_var($memory, 1),
+};
+try { $result = @$call(); } finally { shm_remove($memory); }
+echo is_string($result) ? strlen($result) : json_encode($result), ' ', str_contains(error_get_last()['message'] ?? '', 'is damaged') ? 'damaged' : '';
+"#;
+
+#[test]
+fn a_damaged_segment_of_shared_memory_costs_one_call() {
+    if is_another() {
+        return;
+    }
+    let svc = Svc::start(&[("index.php", SEGMENT)], &[("PHP_WORKERS", "1")]);
+    let tell = |call: &str, way: &str, value: i64| svc.get(&format!("/?call={call}&way={way}&value={value}")).text();
+    for (call, result) in [("get", "1000 "), ("has", "true "), ("put", "true "), ("remove", "true ")] {
+        assert_eq!(tell(call, "none", 0), result);
+        assert_eq!(tell(call, "small", 0), "false damaged");
+        // The head has its offsets at 8, 16 and 24, the first entry its length at 48 and the offset of the next one at 56.
+        for way in ["8", "16", "24", "48", "56"] {
+            for value in [i64::MAX, 0x7f7f_7f7f_7f7f_7f7f, 1 << 40, 9_999_999] {
+                assert_eq!(tell(call, way, value), "false damaged", "{call} {way} {value}");
+            }
+            for value in [i64::MIN, -1, -8, 0, 1, 8, 9_990] {
+                assert!(!tell(call, way, value).is_empty(), "{call} {way} {value}");
+            }
+        }
+    }
+}
