@@ -4,8 +4,8 @@
 
 #include "compat.h"
 #include "php/bailout/bailout.h"
-#include "worker/bailout/bailout.h"
 #include "worker/connections/owners/owners.h"
+#include "worker/engine/engine.h"
 #include "worker/stack/stack.h"
 
 /* ---- The connections of an object that several requests use one after the other (exclusive.c) ---- */

@@ -22,7 +22,6 @@
 #include "php/process/process.h"
 #include "php/request/request.h"
 #include "shim.h"
-#include "worker/bailout/bailout.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
 #include "worker/connections/instances/instances.h"

@@ -3,7 +3,7 @@
 #define SVC_WORKER_REQUEST_H
 
 #include "compat.h"
-#include "worker/bailout/bailout.h"
+#include "worker/engine/engine.h"
 #include "worker/stack/stack.h"
 
 /* ---- The end of a request (ending.c) ---- */

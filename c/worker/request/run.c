@@ -8,7 +8,6 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/opcache/opcache.h"
-#include "worker/bailout/bailout.h"
 #include "worker/connections/connections.h"
 #include "worker/engine/engine.h"
 #include "worker/request/request.h"

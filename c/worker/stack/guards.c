@@ -25,10 +25,10 @@
 
 #include <stdlib.h>
 
-typedef struct shim_guard {
+typedef struct shim_held_bits {
     uint32_t *bits;
     uint32_t held;
-} shim_guard;
+} shim_held_bits;
 
 /* The number of frames that are examined; a request with more of them is not suspended. */
 enum { FRAMES_MAX = 16 * 1024 };
@@ -40,7 +40,7 @@ static bool add(shim_guards *guards, uint32_t *bits, uint32_t mask)
     if (!SHIM_RESERVE(*guards)) {
         return false;
     }
-    guards->list[guards->count++] = (shim_guard){.bits = bits, .held = *bits & mask};
+    guards->list[guards->count++] = (shim_held_bits){.bits = bits, .held = *bits & mask};
     *bits &= ~mask;
     return true;
 }
@@ -164,7 +164,7 @@ bool shim_guards_lift(shim_guards *guards, const zend_execute_data *bottom)
 void shim_guards_restore(shim_guards *guards)
 {
     while (guards->count > 0) {
-        const shim_guard *one = &guards->list[--guards->count];
+        const shim_held_bits *one = &guards->list[--guards->count];
         *one->bits |= one->held;
     }
 }

@@ -14,7 +14,6 @@
 #include "php/context/context.h"
 #include "php/engine/engine.h"
 #include "shim.h"
-#include "worker/bailout/bailout.h"
 #include "worker/engine/engine.h"
 #include "worker/stack/stack.h"
 #include "worker/state/state.h"

@@ -14,7 +14,7 @@
 
 /* The guards of the magic methods that a stack is inside of, while the stack is not running. */
 typedef struct shim_guards {
-    struct shim_guard *list;
+    struct shim_held_bits *list;
     size_t count;
     size_t room;
 } shim_guards;

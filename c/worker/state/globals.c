@@ -10,7 +10,7 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
-#include "worker/bailout/bailout.h"
+#include "worker/engine/engine.h"
 #include "worker/state/state.h"
 
 #include <php_syslog.h>

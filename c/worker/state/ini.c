@@ -8,7 +8,7 @@
  * therefore called without any reporting (guard.c), and only where necessary: structs that move as a whole already
  * contain the handlers' values. */
 #include "compat.h"
-#include "worker/bailout/bailout.h"
+#include "worker/engine/engine.h"
 #include "worker/state/state.h"
 
 /* A change by the boot script, with the previous value, which PHP restores when the boot request ends. */

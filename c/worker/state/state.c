@@ -8,7 +8,7 @@
 #include "php/bailout/bailout.h"
 #include "php/engine/engine.h"
 #include "php/libc/libc.h"
-#include "worker/bailout/bailout.h"
+#include "worker/engine/engine.h"
 #include "worker/state/state.h"
 
 void shim_state_capture(void)

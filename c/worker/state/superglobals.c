@@ -6,7 +6,7 @@
  * to it. */
 #include "compat.h"
 #include "php/libc/libc.h"
-#include "worker/bailout/bailout.h"
+#include "worker/engine/engine.h"
 #include "worker/state/state.h"
 
 static const char *const names[SHIM_SUPERGLOBALS] = {"_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_ENV", "_REQUEST"};

@@ -322,13 +322,13 @@ fn a_circle_of_two_files_is_found() {
 fn a_call_up_the_shim_is_found() {
     let planted = "\nvoid planted(void)\n{\n    (void)shim_park(-1, 0, 0, false);\n}\n";
     let mut files = shim();
-    files.get_mut("worker/bailout/guard.c").expect("the guard is there").push_str(planted);
+    files.get_mut("worker/engine/guard.c").expect("the guard is there").push_str(planted);
     let arrows = arrows(&files);
-    let call = "worker/bailout/guard -> worker/stack/park: shim_park";
+    let call = "worker/engine/guard -> worker/stack/park: shim_park";
     assert!(circles(&arrows).iter().any(|arrow| arrow == call), "{:?}", circles(&arrows));
     assert!(
         circles(&between_folders(&arrows))
             .iter()
-            .any(|arrow| arrow.starts_with("worker/bailout -> worker/stack: "))
+            .any(|arrow| arrow.starts_with("worker/engine -> worker/stack: "))
     );
 }

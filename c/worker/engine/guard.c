@@ -9,7 +9,6 @@
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
-#include "worker/bailout/bailout.h"
 #include "worker/engine/engine.h"
 
 shim_checkpoint shim_checkpoint_here(void)
