@@ -12,11 +12,6 @@
 #include "php/bailout/bailout.h"
 #include "php/libc/libc.h"
 
-DECLARE_LIBC(tsrm_mutex_lock);
-DECLARE_LIBC(tsrm_mutex_unlock);
-DECLARE_LIBC(tsrm_env_lock);
-DECLARE_LIBC(tsrm_env_unlock);
-
 /* PHP never holds more at once. */
 enum { HELD_MAX = 16 };
 

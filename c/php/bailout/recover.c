@@ -119,8 +119,7 @@ void shim_session_write(void)
     if (!shim_session_is_active()) {
         return;
     }
-    static void *found;
-    const __typeof__(&php_session_flush) flush = (__typeof__(&php_session_flush))shim_libc(&found, "php_session_flush");
+    const __typeof__(&php_session_flush) flush = LIBC(php_session_flush);
     if (flush != NULL) {
         zend_try {
             (void)flush(1);
@@ -129,8 +128,6 @@ void shim_session_write(void)
 }
 
 /* ---- flags ---- */
-
-DECLARE_LIBC(zend_objects_store_mark_destructed);
 
 /* Called before the bailout by everything that ends a script this way, PHP or a debugger in its place: marks every
  * object of the thread as destructed. In a serving worker, these include the objects of the application and of other

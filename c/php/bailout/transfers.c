@@ -166,9 +166,13 @@ void *shim_libcurl(void **slot, const char *name)
     return shim_library(slot, name, files, SHIM_COUNT(files));
 }
 
-#define LIBCURL(name) ((__typeof__(&name))shim_libcurl(&libc_##name, #name))
+#define LIBCURL(name) ((__typeof__(&name))shim_libcurl(SHIM_SLOT, #name))
 /* Calls libcurl's function; `refusal` is the result if libcurl has an unknown name. */
-#define CALL(name, refusal, ...) (LIBCURL(name) != NULL ? LIBCURL(name)(__VA_ARGS__) : (refusal))
+#define CALL(name, refusal, ...) \
+    __extension__({ \
+        const __typeof__(&name) function = LIBCURL(name); \
+        function != NULL ? function(__VA_ARGS__) : (refusal); \
+    })
 
 int curl_easy_setopt(CURL *handle, int option, ...);
 int curl_multi_setopt(CURLM *many, int option, ...);
@@ -181,18 +185,6 @@ int curl_multi_cleanup(CURLM *many);
 void curl_easy_cleanup(CURL *handle);
 void curl_easy_reset(CURL *handle);
 CURL *curl_easy_duphandle(CURL *handle);
-
-DECLARE_LIBC(curl_easy_setopt);
-DECLARE_LIBC(curl_multi_setopt);
-DECLARE_LIBC(curl_easy_perform);
-DECLARE_LIBC(curl_multi_perform);
-DECLARE_LIBC(curl_multi_add_handle);
-DECLARE_LIBC(curl_multi_remove_handle);
-DECLARE_LIBC(curl_multi_info_read);
-DECLARE_LIBC(curl_multi_cleanup);
-DECLARE_LIBC(curl_easy_cleanup);
-DECLARE_LIBC(curl_easy_reset);
-DECLARE_LIBC(curl_easy_duphandle);
 
 const shim_transfer_watch *shim_transfer_watched;
 
@@ -239,9 +231,7 @@ int curl_multi_setopt(CURLM *many, int option, ...)
 
 void curl_easy_reset(CURL *handle)
 {
-    if (LIBCURL(curl_easy_reset) != NULL) {
-        LIBCURL(curl_easy_reset)(handle);
-    }
+    CALL(curl_easy_reset, (void)0, handle);
     NOTIFY(set, handle, 0, NULL, false);
 }
 
@@ -394,9 +384,7 @@ void curl_easy_cleanup(CURL *handle)
 {
     NOTIFY(freed, handle, NULL);
     strike(NULL, handle);
-    if (LIBCURL(curl_easy_cleanup) != NULL) {
-        LIBCURL(curl_easy_cleanup)(handle);
-    }
+    CALL(curl_easy_cleanup, (void)0, handle);
 }
 
 shim_transfer_pair shim_transfer_last_added(void)

@@ -22,10 +22,6 @@
 #include <signal.h>
 #include <time.h>
 
-DECLARE_LIBC(timer_create);
-DECLARE_LIBC(timer_delete);
-DECLARE_LIBC(timer_settime);
-
 static const int64_t SECOND = 1000000000;
 /* A limit this near is passed to the kernel. Longer than a watcher ever sleeps, ... */
 static const int64_t NEAR = 4 * SECOND;

@@ -19,8 +19,6 @@
 #include <ext/mysqlnd/mysqlnd_statistics.h>
 #pragma GCC diagnostic pop
 
-DECLARE_LIBC(mysqlnd_stats_init);
-
 PHPAPI void mysqlnd_stats_init(MYSQLND_STATS **stats, const size_t statistic_count, const bool persistent)
 {
     LIBC(mysqlnd_stats_init)(stats, statistic_count, persistent);

@@ -9,9 +9,6 @@
 
 #include <zend_virtual_cwd.h>
 
-DECLARE_LIBC(ts_allocate_id);
-DECLARE_LIBC(ts_allocate_fast_id);
-
 enum { PLACES_MAX = 256 };
 
 static struct {

@@ -16,9 +16,6 @@
 #include <stdarg.h>
 #include <sys/file.h>
 
-DECLARE_LIBC(fcntl64);
-DECLARE_LIBC(flock);
-
 bool shim_is_past_limit(void)
 {
     return zend_atomic_bool_load_ex(&EG(timed_out));

@@ -31,11 +31,6 @@
 static zif_handler realpath_function;
 static zif_handler get_real_path_method;
 
-DECLARE_LIBC(ftok);
-DECLARE_LIBC(mkfifo);
-DECLARE_LIBC(readlink);
-DECLARE_LIBC(statvfs);
-
 /* Room for a path below the working directory. */
 typedef struct path_room {
     char bytes[MAXPATHLEN];

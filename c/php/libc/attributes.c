@@ -30,9 +30,6 @@
  * mask by briefly setting another one, which would affect files of other requests; if the mask is shared, its value is
  * therefore recorded. */
 
-DECLARE_LIBC(pthread_join);
-DECLARE_LIBC(umask);
-
 static bool own_umask;
 /* The mask of the process, if threads share it. */
 static mode_t shared_umask;
@@ -82,18 +79,6 @@ void shim_umask_thread_start(void)
 }
 
 /* ---- posix, pcntl, proc_nice() ---- */
-
-DECLARE_LIBC(initgroups);
-DECLARE_LIBC(sched_setaffinity);
-DECLARE_LIBC(setegid);
-DECLARE_LIBC(seteuid);
-DECLARE_LIBC(setgid);
-DECLARE_LIBC(setns);
-DECLARE_LIBC(setpgid);
-DECLARE_LIBC(setpriority);
-DECLARE_LIBC(setsid);
-DECLARE_LIBC(setuid);
-DECLARE_LIBC(unshare);
 
 static pid_t own_process(void)
 {

@@ -25,11 +25,6 @@ static __thread overlay_entry *overlay;
 /* The variables that the boot script of this worker has set. */
 static __thread overlay_entry *boot_overlay;
 
-DECLARE_LIBC(getenv);
-DECLARE_LIBC(putenv);
-DECLARE_LIBC(setenv);
-DECLARE_LIBC(unsetenv);
-
 /* ---- the overlay ---- */
 
 static overlay_entry *find_in(overlay_entry *list, const char *name, size_t length)

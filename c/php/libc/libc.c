@@ -9,8 +9,6 @@
 
 #include <dlfcn.h>
 
-DECLARE_LIBC(dlopen);
-
 /* Finds the definition of `name` that follows the executable's, and stores it in `slot`. Can be called on any thread,
  * at any time. */
 void *shim_libc(void **slot, const char *name)

@@ -97,8 +97,9 @@ extern void (*shim_on_library_loaded)(void);
 /* Returns the first name of libc_names.h that libraries do not find in the executable; NULL if they find all of
  * them. */
 const char *shim_libc_hidden(void);
-#define DECLARE_LIBC(name) static void *libc_##name
-#define LIBC(name) ((__typeof__(&name))shim_libc(&libc_##name, #name))
+/* Where a place of the code keeps the function that it has looked up. */
+#define SHIM_SLOT __extension__({ static void *shim_slot; &shim_slot; })
+#define LIBC(name) ((__typeof__(&name))shim_libc(SHIM_SLOT, #name))
 
 /* ---- The locale of a request (locale.c) ---- */
 

@@ -11,8 +11,6 @@
 #include <langinfo.h>
 #include <locale.h>
 
-DECLARE_LIBC(setlocale);
-
 static __thread locale_t own_locale;
 /* The locale that the boot script of this worker has set. */
 static __thread locale_t boot_locale;

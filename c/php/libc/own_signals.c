@@ -21,15 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-DECLARE_LIBC(alarm);
-DECLARE_LIBC(kill);
-DECLARE_LIBC(pthread_sigmask);
-DECLARE_LIBC(sigaction);
-DECLARE_LIBC(sigtimedwait);
-DECLARE_LIBC(timer_create);
-DECLARE_LIBC(timer_delete);
-DECLARE_LIBC(timer_settime);
-
 /* Signal sets in the kernel's form. */
 typedef uint64_t signals;
 

@@ -12,11 +12,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-DECLARE_LIBC(sigaction);
-DECLARE_LIBC(pthread_sigmask);
-DECLARE_LIBC(sigprocmask);
-DECLARE_LIBC(getpid);
-
 /* ---- the signal of the execution timer ---- */
 
 static struct sigaction installed;

@@ -17,10 +17,6 @@
 extern void __syslog_chk(int priority, int flag, const char *format, ...);
 extern void __vsyslog_chk(int priority, int flag, const char *format, va_list arguments);
 
-DECLARE_LIBC(closelog);
-DECLARE_LIBC(openlog);
-DECLARE_LIBC(vsyslog);
-
 typedef struct log_settings {
     int option;
     int facility;

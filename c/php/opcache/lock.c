@@ -17,8 +17,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-DECLARE_LIBC(memfd_create);
-
 /* The file that OPcache locks; -1 if there is none. */
 static int opcache_lock = -1;
 

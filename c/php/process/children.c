@@ -24,8 +24,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-DECLARE_LIBC(fork);
-
 /* ---- the log of a child ---- */
 
 typedef struct log_line {

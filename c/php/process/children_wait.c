@@ -20,11 +20,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-DECLARE_LIBC(close);
-DECLARE_LIBC(poll);
-DECLARE_LIBC(wait4);
-DECLARE_LIBC(waitid);
-
 /* ---- one child ---- */
 
 /* Waits without the hook. A status that was collected for the request is returned as the kernel would have returned it. */

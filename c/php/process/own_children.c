@@ -20,8 +20,6 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-DECLARE_LIBC(waitpid);
-
 enum { KEPT_MAX = 1024 };
 
 typedef struct child {

@@ -22,11 +22,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-DECLARE_LIBC(execve);
-DECLARE_LIBC(pclose);
-DECLARE_LIBC(posix_spawn);
-DECLARE_LIBC(posix_spawnp);
-
 /* ---- posix_spawn ---- */
 
 typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,

@@ -102,8 +102,6 @@ void shim_missing_script_install(void)
  * The remaining steps run nevertheless, so that the thread can be freed. Because the state after the bailout
  * is unknown, that of persistent connections included, the thread is spent, and the host replaces it. */
 
-DECLARE_LIBC(zend_objects_store_free_object_storage);
-
 static __thread bool is_shutting_down;
 static __thread bool is_spent;
 
@@ -137,8 +135,6 @@ void ZEND_FASTCALL zend_objects_store_free_object_storage(zend_objects_store *ob
  * nothing was output, the write handler of a session, and what closes the streams that are left (stream_close() of a wrapper,
  * onClose() of a filter). Such code would use what the extensions have freed, or leave the next request what they do not
  * reset again. Therefore, it runs before, and its output is discarded, as it is by PHP. */
-
-DECLARE_LIBC(zend_deactivate_modules);
 
 static void send_head_by_callback(void)
 {

@@ -53,8 +53,6 @@ static bool is_refused(const sapi_header_line *line)
     return found != NULL && *found != '\r' && *found != '\n' && *found != '\0';
 }
 
-DECLARE_LIBC(sapi_header_op);
-
 SAPI_API int sapi_header_op(sapi_header_op_enum op, void *arg)
 {
     if ((op == SAPI_HEADER_ADD || op == SAPI_HEADER_REPLACE) && is_refused(arg)) {

@@ -14,8 +14,6 @@ typedef struct pg_result PGresult;
 
 void PQclear(PGresult *result);
 
-DECLARE_LIBC(PQclear);
-
 /* ExecStatusType and a field of an error, in libpq's ABI. */
 enum { PGRES_FATAL_ERROR = 7, PG_DIAG_SQLSTATE = 'C' };
 
@@ -54,7 +52,7 @@ void PQclear(PGresult *result)
 {
     static const char *const files[] = {"libpq.so.5"};
     note_failure(result);
-    __typeof__(&PQclear) clear = (__typeof__(&PQclear))shim_library(&libc_PQclear, "PQclear", files, 1);
+    __typeof__(&PQclear) clear = (__typeof__(&PQclear))shim_library(SHIM_SLOT, "PQclear", files, 1);
     if (clear != NULL) {
         clear(result);
     }

@@ -24,15 +24,6 @@ void PQfreemem(void *memory);
 int PQtransactionStatus(const PGconn *connection);
 PGresult *PQexec(PGconn *connection, const char *query);
 
-DECLARE_LIBC(PQgetResult);
-DECLARE_LIBC(PQresultStatus);
-DECLARE_LIBC(PQclear);
-DECLARE_LIBC(PQputCopyEnd);
-DECLARE_LIBC(PQgetCopyData);
-DECLARE_LIBC(PQfreemem);
-DECLARE_LIBC(PQtransactionStatus);
-DECLARE_LIBC(PQexec);
-
 /* ExecStatusType and PGTransactionStatusType, in libpq's ABI. */
 enum { PGRES_COPY_OUT = 3, PGRES_COPY_IN = 4, PGRES_COPY_BOTH = 8 };
 enum { PQTRANS_IDLE = 0, PQTRANS_UNKNOWN = 4 };
@@ -46,7 +37,7 @@ static void *libpq_s(void **slot, const char *name)
     return shim_library(slot, name, files, sizeof(files) / sizeof(files[0]));
 }
 
-#define LIBPQ(name) ((__typeof__(&name))libpq_s(&libc_##name, #name))
+#define LIBPQ(name) ((__typeof__(&name))libpq_s(SHIM_SLOT, #name))
 
 static bool opens_copy(const PGresult *result)
 {

@@ -20,11 +20,6 @@
 
 #include <main/php_network.h>
 
-DECLARE_LIBC(_php_stream_fill_read_buffer);
-DECLARE_LIBC(_php_stream_read);
-DECLARE_LIBC(_php_stream_set_option);
-DECLARE_LIBC(_php_stream_write);
-
 /* Functions that use a stream passed as their first argument, or as their second one too; not stream_select(). */
 static const char *const functions[] = {
     "feof",

@@ -12,10 +12,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-DECLARE_LIBC(connect);
-DECLARE_LIBC(fcntl64);
-DECLARE_LIBC(poll);
-
 /* Returns the result of a connect() that continued in the background; sets errno if it failed. */
 static int outcome(int descriptor)
 {

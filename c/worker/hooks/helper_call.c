@@ -20,8 +20,6 @@
 #include <signal.h>
 #include <stdlib.h>
 
-DECLARE_LIBC(pthread_sigmask);
-
 enum { SIDES = 2 };
 
 void *shim_helper_call_new(shim_hook hook, size_t size, void (*make)(shim_helper_call *), void (*discard)(shim_helper_call *))

@@ -110,8 +110,6 @@ bool shim_hooked_may_find(void)
 
 /* ---- several descriptors: poll(), select() and their variants ---- */
 
-DECLARE_LIBC(poll);
-
 /* Sets up to this size are kept on the stack. */
 enum { WATCHES_AT_HAND = 16 };
 
@@ -202,8 +200,6 @@ int shim_wait_for_descriptors(const shim_descriptor_call *call, shim_descriptor_
 }
 
 /* ---- one socket, with the timeouts of its options ---- */
-
-DECLARE_LIBC(fcntl64);
 
 bool shim_is_blocking(int descriptor)
 {

@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <pthread.h>
 
-DECLARE_LIBC(pthread_join);
-
 int pthread_join(pthread_t thread, void **result)
 {
     if (!shim_hook_is_on_for(SHIM_HOOK_DNS, SHIM_CALLER)) {

@@ -22,8 +22,6 @@
  * The variants that return a static struct of libc have no hook: they are not thread-safe, so no library whose requests can
  * be suspended uses them. */
 
-DECLARE_LIBC(gethostbyname_r);
-
 /* The results point into a buffer of the caller's size, at the caller's offset from an aligned address: it suffices exactly
  * when the caller's buffer does. */
 enum { ALIGNMENT = _Alignof(max_align_t) };
@@ -129,9 +127,6 @@ int gethostbyname_r(const char *name, struct hostent *entry, char *buffer, size_
 }
 
 /* ---- getaddrinfo() and getnameinfo() ---- */
-
-DECLARE_LIBC(getaddrinfo);
-DECLARE_LIBC(getnameinfo);
 
 /* The error of a lookup whose request may no longer wait; callers do not retry after it. */
 enum { GIVEN_UP = EAI_FAIL };

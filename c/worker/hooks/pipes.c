@@ -11,12 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-DECLARE_LIBC(poll);
-DECLARE_LIBC(read);
-DECLARE_LIBC(write);
 /* read() in code compiled with _FORTIFY_SOURCE. */
 extern ssize_t __read_chk(int descriptor, void *buffer, size_t length, size_t size);
-DECLARE_LIBC(__read_chk);
 
 /* Finds the hook that waits for the descriptor; returns false if none does. */
 static bool hook_of(int descriptor, const void *caller, shim_hook *hook)

@@ -12,14 +12,10 @@
 #include <sys/select.h>
 #include <time.h>
 
-DECLARE_LIBC(poll);
-DECLARE_LIBC(ppoll);
 /* poll() and ppoll() in code compiled with _FORTIFY_SOURCE. */
 extern int __poll_chk(struct pollfd *list, nfds_t count, int timeout, size_t size);
 extern int __ppoll_chk(struct pollfd *list, nfds_t count, const struct timespec *timeout, const sigset_t *signals,
                        size_t size);
-DECLARE_LIBC(__poll_chk);
-DECLARE_LIBC(__ppoll_chk);
 
 typedef struct poll_call {
     struct pollfd *list;
@@ -152,9 +148,6 @@ int __ppoll_chk(struct pollfd *list, nfds_t count, const struct timespec *timeou
 }
 
 /* ---- select() and pselect() ---- */
-
-DECLARE_LIBC(select);
-DECLARE_LIBC(pselect);
 
 enum { SETS = 3, READ = 0, WRITE = 1, EXCEPT = 2 };
 

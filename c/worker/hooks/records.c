@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-DECLARE_LIBC(res_nsearch);
-
 /* The settings that a caller may have changed in its state; names as in resolv.h. */
 typedef struct resolver_settings {
     int retrans;

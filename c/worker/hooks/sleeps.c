@@ -131,8 +131,6 @@ void shim_sleeps_install(void)
  * The pause ends at the request's time limit, and so does the wait: the remaining pauses of SQLite's timeout return at
  * once. Everywhere else, and above all in a script's own usleep(), the thread pauses as usual. */
 
-DECLARE_LIBC(usleep);
-
 static bool is_sqlite(const void *caller)
 {
     return strncmp(shim_library_at(caller), ZEND_STRL("libsqlite3")) == 0;

@@ -15,19 +15,10 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-DECLARE_LIBC(accept);
-DECLARE_LIBC(accept4);
-DECLARE_LIBC(poll);
-DECLARE_LIBC(recvfrom);
-DECLARE_LIBC(recvmsg);
-DECLARE_LIBC(sendmsg);
-DECLARE_LIBC(sendto);
 /* recv() and recvfrom() in code compiled with _FORTIFY_SOURCE. */
 extern ssize_t __recv_chk(int descriptor, void *buffer, size_t length, size_t size, int flags);
 extern ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t length, size_t size, int flags,
                               struct sockaddr *address, socklen_t *address_size);
-DECLARE_LIBC(__recv_chk);
-DECLARE_LIBC(__recvfrom_chk);
 
 /* ---- receiving ---- */
 

@@ -27,13 +27,8 @@ enum { EVENTS = 64 };
 
 enum { FIRST_PAUSE_NS = 500000, LONGEST_PAUSE_NS = 20000000 };
 
-/* No request waits for these descriptors, and none holds a lock on them. */
-DECLARE_LIBC(close);
-DECLARE_LIBC(fcntl64);
-/* Blocks the thread. */
-DECLARE_LIBC(poll);
-DECLARE_LIBC(read);
-DECLARE_LIBC(write);
+/* The calls of LIBC() below: no request waits for these descriptors, and none holds a lock on them. poll() blocks the
+ * thread. */
 
 /* The epoll data of the thread's own descriptor, which does not wake a request. */
 enum { NOBODY = 0 };

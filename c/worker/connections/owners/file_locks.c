@@ -19,9 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-DECLARE_LIBC(close);
-DECLARE_LIBC(flock);
-
 /* Parked requests that wait for a lock, each on its own stack. */
 typedef struct lock_wait {
     int descriptor;

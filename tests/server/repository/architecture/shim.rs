@@ -231,7 +231,7 @@ fn used(code: &str) -> BTreeSet<String> {
         let last = if index > 0 { words[index - 1].1 } else { "" };
         let follows = |word: &str, sign: &str| last == word && before.ends_with(&format!("{word}{sign}"));
         let is_tag = ["struct", "union", "enum"].iter().any(|tag| follows(tag, ""));
-        let is_of_libc = ["LIBC", "DECLARE_LIBC"].iter().any(|wrap| follows(wrap, "("));
+        let is_of_libc = follows("LIBC", "(");
         let is_member = before.ends_with("->") || before.ends_with('.');
         if !is_tag && !is_of_libc && !is_member {
             used.insert((*word).to_owned());
