@@ -193,6 +193,9 @@ static const step after_modules[] = {
     {.install = shim_left_fibers_install},
 #endif
     {.install = shim_cache_install},
+#ifdef SVC_WORKER
+    {.install = shim_cache_requests_install},
+#endif
 };
 
 const char *shim_install(const shim_options *options)

@@ -8,7 +8,6 @@
 #include "php/context/context.h"
 #include "php/engine/engine.h"
 #include "php/libc/libc.h"
-#include "php/opcache/opcache.h"
 #include "worker/request/request.h"
 #include "worker/stack/stack.h"
 

@@ -8,7 +8,7 @@
  * Files are kept, because a function that is made anew for each task would begin with a cold run-time cache. */
 #include "async/transfer/transfer.h"
 #include "php/engine/engine.h"
-#include "php/opcache/opcache.h"
+#include "worker/state/state.h"
 
 #include <zend_compile.h>
 #include <zend_language_scanner.h>

@@ -40,33 +40,11 @@ static bool take(shim_opcache *out, const zval *status)
     return true;
 }
 
-/* Calls opcache_get_status(false). */
-static void call(zif_handler handler, zval *result)
-{
-    zval stack[ZEND_CALL_FRAME_SLOT + 1] = {0};
-    zend_execute_data *frame = (zend_execute_data *)stack;
-    zend_execute_data *before = EG(current_execute_data);
-    ZEND_CALL_NUM_ARGS(frame) = 1;
-    ZVAL_FALSE(ZEND_CALL_ARG(frame, 1));
-    EG(current_execute_data) = frame;
-    handler(frame, result);
-    EG(current_execute_data) = before;
-}
-
 bool shim_opcache_read(shim_opcache *out)
 {
-    zif_handler handler = shim_opcache_function("opcache_get_status");
-    if (handler == NULL) {
-        return false;
-    }
-    zval result;
-    char *path = SG(request_info).path_translated;
-    /* opcache.restrict_api is meant for scripts. */
-    SG(request_info).path_translated = zend_ini_string("opcache.restrict_api", sizeof("opcache.restrict_api") - 1, 0);
-    ZVAL_FALSE(&result);
-    call(handler, &result);
-    SG(request_info).path_translated = path;
-    const bool is_known = take(out, &result);
+    zval has_scripts, result;
+    ZVAL_FALSE(&has_scripts);
+    const bool is_known = shim_opcache_call("opcache_get_status", &has_scripts, &result) && take(out, &result);
     zval_ptr_dtor(&result);
     return is_known;
 }

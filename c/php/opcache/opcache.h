@@ -1,31 +1,32 @@
-/* OPcache, from the view of a worker and its requests. */
+/* OPcache, which the threads of the process share. */
 #ifndef SVC_PHP_OPCACHE_H
 #define SVC_PHP_OPCACHE_H
 
 #include "compat.h"
 
-/* ---- OPcache, from the view of a worker and its requests (cache.c) ---- */
+/* ---- OPcache as all threads use it (cache.c) ---- */
 
-/* Returns the handler of the function; NULL if there is none. */
-zif_handler shim_opcache_function(const char *name);
+/* Calls a function of OPcache with an argument, or none (NULL). Returns false if there is no such function; the result is
+ * false then. */
+bool shim_opcache_call(const char *name, const zval *argument, zval *result);
+
+/* The ID of OPcache's struct, of which each thread has one; 0 without OPcache. */
+extern ts_rsrc_id shim_opcache_id;
+static inline char *shim_opcache_struct(void)
+{
+    return TSRMG_BULK(shim_opcache_id, char *);
+}
+/* Returns the offset of a directive's value in the struct; 0 if it is unknown. */
+size_t shim_opcache_offset(const char *name, size_t length);
 
 /* Call after all extensions have started. */
 void shim_cache_install(void);
 /* Call once PHP's structs exist for this thread. */
 void shim_cache_thread_start(void);
 /* Call after php_request_startup. */
-void shim_cache_started(bool is_boot);
-/* Whether this worker may execute from the cache. One that started up while OPcache waited for a restart may not:
- * OPcache restarts during its life. */
-bool shim_cache_is_used(void);
-/* Whether OPcache serves this thread and holds the file. */
-bool shim_cache_holds(zend_string *path);
-/* Sets whether OPcache compares the files of this thread with the disk. Returns the former value. */
-bool shim_cache_validate(bool validates);
+void shim_cache_started(void);
 /* Call when this thread releases OPcache's lock. */
 void shim_cache_unlocked(void);
-/* Call when a request of a worker begins; `time` is its time of arrival. */
-void shim_cache_begin(double time);
 
 /* ---- OPcache's lock file (lock.c) ---- */
 

@@ -286,7 +286,7 @@ static bool start(shim_context *context, const shim_boot_steps *boot)
         shim_host.restart.done();
     }
     if (started) {
-        shim_cache_started(context->is_boot);
+        shim_cache_started();
     }
     /* PHP would end the script at the first output of a HEAD request; the host discards the body and counts its
      * length. */

@@ -7,7 +7,6 @@
  * so the worker is tainted from then on: the host lets the other requests end, and then boots the worker again. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/opcache/opcache.h"
 #include "worker/connections/connections.h"
 #include "worker/engine/engine.h"
 #include "worker/request/request.h"

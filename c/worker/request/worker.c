@@ -251,10 +251,17 @@ static void forget(void)
     memset(&boot_state, 0, sizeof(boot_state));
 }
 
+/* PHP has started the boot request. */
+static bool started(void)
+{
+    shim_cache_boot();
+    return shim_pcre_match_data_begin();
+}
+
 static shim_outcome boot(const shim_request *request, void *host, const shim_worker_info *info, void (*serve)(void))
 {
     const shim_boot_steps steps = {
-        .started = shim_pcre_match_data_begin, .serve = serve, .stop = forget, .stopped = shim_pcre_match_data_end};
+        .started = started, .serve = serve, .stop = forget, .stopped = shim_pcre_match_data_end};
     shim_own_worker.info = *info;
     shim_own_worker.is_for_tasks = serve != NULL;
     return shim_script_run(request, host, &steps);

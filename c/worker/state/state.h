@@ -9,6 +9,22 @@
 #include <sys/stat.h>
 #include <zend_virtual_cwd.h>
 
+/* ---- OPcache's state for a request (opcache.c) ---- */
+
+/* Call after shim_cache_install(). */
+void shim_cache_requests_install(void);
+/* Call when PHP has started the boot request. */
+void shim_cache_boot(void);
+/* Call when a request of a worker begins; `time` is its time of arrival. */
+void shim_cache_begin(double time);
+/* Whether this worker may execute from the cache. One that started up while OPcache waited for a restart may not:
+ * OPcache restarts during its life. */
+bool shim_cache_is_used(void);
+/* Whether OPcache serves this thread and holds the file. */
+bool shim_cache_holds(zend_string *path);
+/* Sets whether OPcache compares the files of this thread with the disk. Returns the former value. */
+bool shim_cache_validate(bool validates);
+
 /* ---- Members of PHP's structs that travel one by one ---- */
 
 /* For lists of EACH(the macro that accesses the member, its struct, its name): declares it with the type that it has in
