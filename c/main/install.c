@@ -68,13 +68,6 @@ static const step before_php[] = {
     {.attempt = has_libc_functions,
      .failure = "the executable does not export its replacements of libc functions (c/php/libc/libc_names.h)"},
     {.attempt = shim_iterative_free_install, .failure = "libphp does not export the functions that free objects and arrays"},
-    {.attempt = shim_exceptions_prepare, .failure = "libphp does not export the functions that throw exceptions"},
-    {.attempt = shim_uncaught_prepare, .failure = "libphp does not export the functions that report exceptions"},
-    {.attempt = shim_missing_script_prepare,
-     .failure = "libphp does not export the function that reports missing files"},
-#ifdef SVC_WORKER
-    {.attempt = shim_loading_prepare, .failure = "libphp does not export the functions that evaluate class constants"},
-#endif
     {.install = shim_syscall_elision_install},
     {.install = shim_own_signals_install},
     {.install = shim_system_log_install},

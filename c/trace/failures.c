@@ -1,13 +1,21 @@
-/* Uncaught exceptions and fatal errors, with their traces, for the span of a request and for the host's page about them. */
+/* Uncaught exceptions and fatal errors, with their traces, for the span of a request and for the host's page about them.
+ *
+ * PHP turns an exception that no code has caught into the text of an error, and only the text reaches the error callback.
+ * The executable's definition of the function that does so therefore precedes that of libphp. When no function of a script
+ * is executing (in destructors at its end, in shutdown functions, in callbacks of the output), PHP reports exceptions from
+ * within the file of that function, and libphp may be linked so that such a call does not reach this definition: the
+ * function that throws is therefore defined here, too. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
+#include "php/libc/libc.h"
 #include "trace/trace.h"
 
 #include <ctype.h>
 
 /* Whether the host wants them of each request, recorded or not. Set before PHP starts its threads. */
 static bool is_for_all;
+static bool is_reporting;
 
 static bool is_wanted(void)
 {
@@ -26,6 +34,65 @@ static void note_exception(zend_object *exception)
                       shim_trace_text_view(&trace), true);
     shim_trace_text_free(&trace);
 }
+
+/* ---- uncaught exceptions ---- */
+
+/* The exception that was passed on and is being reported: both functions may see it. Only its address is used. */
+static __thread const zend_object *told;
+
+static void tell(zend_object *exception)
+{
+    if (exception != told && instanceof_function(exception->ce, zend_ce_throwable)) {
+        told = exception;
+        note_exception(exception);
+    }
+}
+
+/* Whether the exception that PHP is reporting now was passed on. Clears the record: call once per report. */
+static bool was_recorded(void)
+{
+    const bool was_told = told != NULL;
+    told = NULL;
+    return was_told;
+}
+
+ZEND_COLD zend_result zend_exception_error(zend_object *exception, int severity)
+{
+    if (is_reporting && severity == E_ERROR) {
+        tell(exception);
+    }
+    return LIBC(zend_exception_error)(exception, severity);
+}
+
+/* Returns the exception that PHP reports as soon as it is thrown (or, with NULL, after it has left all functions),
+ * because no code can catch it. NULL if there is none. */
+static zend_object *reported_at_once(zend_object *exception)
+{
+    if (EG(current_execute_data) != NULL || Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
+        return NULL;
+    }
+    if (exception == NULL) {
+        return EG(exception);
+    }
+    const bool is_kept = EG(exception) != NULL || exception->ce == zend_ce_parse_error
+        || exception->ce == zend_ce_compile_error;
+    return is_kept ? NULL : exception;
+}
+
+ZEND_COLD void zend_throw_exception_internal(zend_object *exception)
+{
+    if (is_reporting) {
+        /* A new thread may arrive here before its startup returns to the shim. */
+        ZEND_TSRMLS_CACHE_UPDATE();
+        zend_object *reported = reported_at_once(exception);
+        if (reported != NULL) {
+            tell(reported);
+        }
+    }
+    LIBC(zend_throw_exception_internal)(exception);
+}
+
+/* ---- fatal errors ---- */
 
 static const char *name_of(int type)
 {
@@ -67,7 +134,7 @@ static shim_view class_in(shim_view text)
 
 void shim_failure_note(const shim_log *error, bool is_of_exception)
 {
-    const bool was_told = shim_uncaught_was_recorded();
+    const bool was_told = was_recorded();
     if ((is_of_exception && was_told) || !is_wanted()) {
         return;
     }
@@ -86,5 +153,5 @@ void shim_failure_note(const shim_log *error, bool is_of_exception)
 void shim_failures_install(bool reports_all)
 {
     is_for_all = reports_all;
-    shim_on_uncaught = note_exception;
+    is_reporting = true;
 }

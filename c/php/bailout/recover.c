@@ -129,16 +129,6 @@ void shim_session_write(void)
 
 /* ---- flags ---- */
 
-/* Called before the bailout by everything that ends a script this way, PHP or a debugger in its place: marks every
- * object of the thread as destructed. In a serving worker, these include the objects of the application and of other
- * requests, whose destructors must still run. */
-void ZEND_FASTCALL zend_objects_store_mark_destructed(zend_objects_store *objects)
-{
-    if (shim_current == NULL || !shim_own_worker.serving) {
-        LIBC(zend_objects_store_mark_destructed)(objects);
-    }
-}
-
 /* Called directly after the bailout. The output callback that was interrupted is not called again; the contents of its
  * buffer are sent unchanged. */
 void shim_output_recover(void)

@@ -31,8 +31,6 @@ zend_object *shim_exception_previous(zend_object *exception);
 /* Returns the number of exceptions in the chain that begins with this one. Each counts once, even if a script has
  * closed the chain to a circle. */
 size_t shim_exception_chain(zend_object *exception);
-/* Call before PHP starts. */
-bool shim_exceptions_prepare(void);
 
 /* ---- The timer behind max_execution_time and set_time_limit() (execution_timer.c) ---- */
 
@@ -191,16 +189,5 @@ static inline zend_object *shim_argument_object(const zend_execute_data *execute
     const zval *argument = shim_argument(execute_data, number);
     return argument != NULL && Z_TYPE_P(argument) == IS_OBJECT ? Z_OBJ_P(argument) : NULL;
 }
-
-/* ---- Exceptions that a script has not caught (uncaught.c) ---- */
-
-/* Called before PHP reports the exception; must not run script code. NULL if it is unused. */
-extern void (*shim_on_uncaught)(zend_object *exception);
-
-/* Whether shim_on_uncaught was called for the exception that PHP is reporting now. Clears the record: call once per
- * report. */
-bool shim_uncaught_was_recorded(void);
-/* Returns false if libphp does not export the functions. */
-bool shim_uncaught_prepare(void);
 
 #endif

@@ -6,12 +6,7 @@
  * precedes that of libphp. */
 #include "compat.h"
 #include "php/engine/engine.h"
-
-#include <dlfcn.h>
-
-typedef void (*set_previous_fn)(zend_object *, zend_object *);
-
-static set_previous_fn next_set_previous;
+#include "php/libc/libc.h"
 
 zval *shim_exception_member(zend_object *exception, zend_string *name)
 {
@@ -86,11 +81,5 @@ ZEND_COLD void zend_exception_set_previous(zend_object *exception, zend_object *
         OBJ_RELEASE(previous);
         return;
     }
-    next_set_previous(exception, previous);
-}
-
-bool shim_exceptions_prepare(void)
-{
-    next_set_previous = (set_previous_fn)dlsym(RTLD_NEXT, "zend_exception_set_previous");
-    return next_set_previous != NULL;
+    LIBC(zend_exception_set_previous)(exception, previous);
 }

@@ -1,7 +1,5 @@
 /* Functions whose definitions in the executable precede those of libc, libphp, libcurl and libpq, by the file that
  * defines them. Included once per use of the list. */
-/* php/bailout/recover.c */
-SHIM_LIBC_NAME(zend_objects_store_mark_destructed)
 /* php/bailout/mutexes.c */
 SHIM_LIBC_NAME(tsrm_env_lock)
 SHIM_LIBC_NAME(tsrm_env_unlock)
@@ -36,8 +34,6 @@ SHIM_LIBC_NAME(mysqlnd_stats_init)
 /* php/engine/tsrm.c */
 SHIM_LIBC_NAME(ts_allocate_fast_id)
 SHIM_LIBC_NAME(ts_allocate_id)
-/* php/engine/uncaught.c */
-SHIM_LIBC_NAME(zend_exception_error)
 /* php/files/locks.c */
 SHIM_LIBC_NAME(fcntl)
 SHIM_LIBC_NAME(fcntl64)
@@ -137,6 +133,8 @@ SHIM_LIBC_NAME(_php_stream_fill_read_buffer)
 SHIM_LIBC_NAME(_php_stream_read)
 SHIM_LIBC_NAME(_php_stream_set_option)
 SHIM_LIBC_NAME(_php_stream_write)
+/* worker/engine/guard.c */
+SHIM_LIBC_NAME(zend_objects_store_mark_destructed)
 /* worker/engine/loading.c */
 SHIM_LIBC_NAME(zend_get_class_constant_ex)
 /* worker/hooks/connecting.c */
@@ -178,4 +176,6 @@ SHIM_LIBC_NAME(sendto)
 #ifdef SVC_TRACE
 /* trace/apm/pgsql_calls.c */
 SHIM_LIBC_NAME(PQclear)
+/* trace/failures.c */
+SHIM_LIBC_NAME(zend_exception_error)
 #endif

@@ -20,9 +20,6 @@ void shim_request_class_register(void);
 /* The file of the running script; NULL if none is running. */
 extern __thread zend_file_handle *shim_script;
 
-/* Returns false if libphp does not export the function that reports such files. */
-bool shim_missing_script_prepare(void);
-
 /* Called while extensions start, before OPcache saves the function that opens files. */
 void shim_missing_script_install(void);
 

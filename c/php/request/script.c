@@ -11,7 +11,6 @@
 #include "php/request/request.h"
 #include "shim.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <unistd.h>
 
@@ -26,7 +25,6 @@
 __thread zend_file_handle *shim_script;
 
 static zend_result (*open_script)(zend_file_handle *);
-static void (*next_message)(zend_long, const void *);
 
 static bool is_there(const char *path)
 {
@@ -76,15 +74,9 @@ static zend_result open_script_or_note(zend_file_handle *file)
 ZEND_API ZEND_COLD void zend_message_dispatcher(zend_long message, const void *data)
 {
     const bool is_noted = message == ZMSG_FAILED_REQUIRE_FOPEN && shim_current != NULL && shim_current->lacks_script;
-    if (!is_noted && next_message != NULL) {
-        next_message(message, data);
+    if (!is_noted) {
+        LIBC(zend_message_dispatcher)(message, data);
     }
-}
-
-bool shim_missing_script_prepare(void)
-{
-    next_message = (void (*)(zend_long, const void *))dlsym(RTLD_NEXT, "zend_message_dispatcher");
-    return next_message != NULL;
 }
 
 void shim_missing_script_install(void)

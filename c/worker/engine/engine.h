@@ -25,8 +25,6 @@ void shim_collector_run(void);
 
 /* ---- Loading of code, which the engine can do for only one request at a time (loading.c) ---- */
 
-/* Call before PHP starts. Returns false if libphp lacks a required function. */
-bool shim_loading_prepare(void);
 void shim_loading_install(void);
 /* Whether the running request is loading code, and so cannot be suspended. */
 bool shim_is_loading(void);

@@ -9,6 +9,7 @@
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
+#include "php/libc/libc.h"
 #include "worker/engine/engine.h"
 
 shim_checkpoint shim_checkpoint_here(void)
@@ -26,6 +27,18 @@ shim_checkpoint shim_checkpoint_here(void)
         .is_blocked = zend_fiber_switch_blocked(),
         .span = shim_current_span,
     };
+}
+
+/* ---- before a bailout ---- */
+
+/* Called before the bailout by everything that ends a script this way, PHP or a debugger in its place: marks every
+ * object of the thread as destructed. In a serving worker, these include the objects of the application and of other
+ * requests, whose destructors must still run. */
+void ZEND_FASTCALL zend_objects_store_mark_destructed(zend_objects_store *objects)
+{
+    if (shim_current == NULL || !shim_own_worker.serving) {
+        LIBC(zend_objects_store_mark_destructed)(objects);
+    }
 }
 
 /* ---- after a bailout ---- */

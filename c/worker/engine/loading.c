@@ -11,12 +11,11 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
+#include "php/libc/libc.h"
 #include "worker/engine/engine.h"
 
 #include <zend_compile.h>
 #include <zend_constants.h>
-
-#include <dlfcn.h>
 
 static zend_op_array *(*next_compile_file)(zend_file_handle *file, int type);
 static __typeof__(zend_compile_string) next_compile_string;
@@ -63,14 +62,10 @@ static zend_class_entry *load_class(zend_string *name, zend_string *lower_name)
     return class;
 }
 
-typedef zval *(*evaluate_fn)(zend_string *, zend_string *, zend_class_entry *, uint32_t);
-
-static evaluate_fn next_evaluate;
-
 zval *zend_get_class_constant_ex(zend_string *class_name, zend_string *name, zend_class_entry *scope, uint32_t flags)
 {
     const load own = begin_load();
-    zval *value = next_evaluate(class_name, name, scope, flags);
+    zval *value = LIBC(zend_get_class_constant_ex)(class_name, name, scope, flags);
     end_load(own);
     return value;
 }
@@ -172,12 +167,6 @@ static ZEND_FUNCTION(guarded_opcache_compile_file)
     if (CG(unclean_shutdown) && !was_unclean && shim_own_worker.serving) {
         continue_after_bailout();
     }
-}
-
-bool shim_loading_prepare(void)
-{
-    next_evaluate = (evaluate_fn)dlsym(RTLD_NEXT, "zend_get_class_constant_ex");
-    return next_evaluate != NULL;
 }
 
 void shim_loading_install(void)
