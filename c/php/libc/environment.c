@@ -13,91 +13,86 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-typedef struct overlay_entry {
-    struct overlay_entry *next;
+/* A variable of an overlay. */
+struct shim_variable {
+    struct shim_variable *next;
     size_t name_length;
-    /* NULL means unset. Otherwise points past the name, in the same block. */
-    const char *value;
-    char name[];
-} overlay_entry;
+    bool is_set;
+    /* NAME=value; only the name if the variable is unset. */
+    char setting[];
+};
+typedef struct shim_variable variable;
 
-static __thread overlay_entry *overlay;
-/* The variables that the boot script of this worker has set. */
-static __thread overlay_entry *boot_overlay;
+__thread shim_overlay shim_environment;
 
 /* ---- the overlay ---- */
 
-static overlay_entry *find_in(overlay_entry *list, const char *name, size_t length)
+/* Returns the place of the variable in the list; that behind the last one if it is not there. */
+static variable **place_in(variable **list, const char *name, size_t length)
 {
-    for (overlay_entry *entry = list; entry != NULL; entry = entry->next) {
-        if (entry->name_length == length && memcmp(entry->name, name, length) == 0) {
-            return entry;
-        }
+    while (*list != NULL && ((*list)->name_length != length || memcmp((*list)->setting, name, length) != 0)) {
+        list = &(*list)->next;
     }
-    return NULL;
+    return list;
 }
 
-static overlay_entry *find(const char *name, size_t length)
+static const variable *find(const char *name, size_t length)
 {
-    overlay_entry *entry = find_in(overlay, name, length);
-    return entry != NULL ? entry : find_in(boot_overlay, name, length);
+    const variable *own = *place_in(&shim_environment.own, name, length);
+    return own != NULL ? own : *place_in(&shim_environment.boot, name, length);
+}
+
+static const char *value_of(const variable *variable)
+{
+    return variable->is_set ? variable->setting + variable->name_length + 1 : NULL;
 }
 
 static bool is_empty(void)
 {
-    return overlay == NULL && boot_overlay == NULL;
-}
-
-static void remove_own(const char *name, size_t length)
-{
-    for (overlay_entry **at = &overlay; *at != NULL; at = &(*at)->next) {
-        overlay_entry *entry = *at;
-        if (entry->name_length == length && memcmp(entry->name, name, length) == 0) {
-            *at = entry->next;
-            free(entry);
-            return;
-        }
-    }
+    return shim_environment.own == NULL && shim_environment.boot == NULL;
 }
 
 static int put(const char *name, size_t length, const char *value)
 {
-    size_t value_size = value != NULL ? strlen(value) + 1 : 0;
-    overlay_entry *entry = malloc(sizeof(*entry) + length + 1 + value_size);
-    if (entry == NULL) {
+    const size_t size = value != NULL ? strlen(value) + 1 : 0;
+    variable *added = malloc(sizeof(*added) + length + 1 + size);
+    if (added == NULL) {
         return -1;
     }
-    memcpy(entry->name, name, length);
-    entry->name[length] = '\0';
-    entry->name_length = length;
-    entry->value = NULL;
+    added->name_length = length;
+    added->is_set = value != NULL;
+    memcpy(added->setting, name, length);
+    added->setting[length] = value != NULL ? '=' : '\0';
     if (value != NULL) {
-        memcpy(entry->name + length + 1, value, value_size);
-        entry->value = entry->name + length + 1;
+        memcpy(added->setting + length + 1, value, size);
     }
-    remove_own(name, length);
-    entry->next = overlay;
-    overlay = entry;
+    variable **former = place_in(&shim_environment.own, name, length), *removed = *former;
+    if (removed != NULL) {
+        *former = removed->next;
+        free(removed);
+    }
+    added->next = shim_environment.own;
+    shim_environment.own = added;
     return 0;
 }
 
-static void free_list(overlay_entry **list)
+void shim_environment_clear(void)
 {
-    while (*list != NULL) {
-        overlay_entry *next = (*list)->next;
-        free(*list);
-        *list = next;
+    while (shim_environment.own != NULL) {
+        variable *next = shim_environment.own->next;
+        free(shim_environment.own);
+        shim_environment.own = next;
     }
 }
 
 void shim_environment_each(void (*visit)(const char *, size_t, const char *, void *), void *data)
 {
-    for (const overlay_entry *entry = overlay; entry != NULL; entry = entry->next) {
-        visit(entry->name, entry->name_length, entry->value, data);
+    for (const variable *own = shim_environment.own; own != NULL; own = own->next) {
+        visit(own->setting, own->name_length, value_of(own), data);
     }
-    for (const overlay_entry *entry = boot_overlay; entry != NULL; entry = entry->next) {
-        if (find_in(overlay, entry->name, entry->name_length) == NULL) {
-            visit(entry->name, entry->name_length, entry->value, data);
+    for (const variable *boot = shim_environment.boot; boot != NULL; boot = boot->next) {
+        if (*place_in(&shim_environment.own, boot->setting, boot->name_length) == NULL) {
+            visit(boot->setting, boot->name_length, value_of(boot), data);
         }
     }
 }
@@ -107,9 +102,9 @@ void shim_environment_each(void (*visit)(const char *, size_t, const char *, voi
 char *getenv(const char *name)
 {
     if (!is_empty()) {
-        const overlay_entry *entry = find(name, strlen(name));
-        if (entry != NULL) {
-            return (char *)entry->value;
+        const variable *found = find(name, strlen(name));
+        if (found != NULL) {
+            return (char *)value_of(found);
         }
     }
     return LIBC(getenv)(name);
@@ -145,68 +140,51 @@ int putenv(char *setting)
 
 /* ---- for child processes ---- */
 
-/* One block, produced in two passes: the first one writes nothing and computes the size. */
 typedef struct merging {
     char **settings;
-    char *text;
     size_t count;
-    size_t size;
 } merging;
 
-static void merge_entry(const char *name, size_t length, const char *value, void *data)
+static void count_setting(const char *name, size_t length, const char *value, void *data)
 {
-    merging *merging = data;
-    if (value == NULL) {
-        return;
-    }
-    size_t value_size = strlen(value) + 1;
-    if (merging->settings != NULL) {
-        char *setting = merging->text + merging->size;
-        memcpy(setting, name, length);
-        setting[length] = '=';
-        memcpy(setting + length + 1, value, value_size);
-        merging->settings[merging->count] = setting;
-    }
-    merging->count++;
-    merging->size += length + 1 + value_size;
+    (void)name;
+    (void)length;
+    ((merging *)data)->count += value != NULL;
 }
 
-static void merge(merging *merging)
+static void add_setting(const char *setting, size_t length, const char *value, void *data)
 {
-    for (char **at = environ; at != NULL && *at != NULL; at++) {
-        const char *equals = strchr(*at, '=');
-        if (equals != NULL && find(*at, (size_t)(equals - *at)) != NULL) {
-            continue;
-        }
-        if (merging->settings != NULL) {
-            merging->settings[merging->count] = *at;
-        }
-        merging->count++;
-    }
-    shim_environment_each(merge_entry, merging);
-    if (merging->settings != NULL) {
-        merging->settings[merging->count] = NULL;
+    merging *merging = data;
+    (void)length;
+    if (value != NULL) {
+        merging->settings[merging->count++] = (char *)setting;
     }
 }
 
 bool shim_environment_merge(char ***out)
 {
+    merging merging = {.count = 1};
     *out = NULL;
     if (is_empty()) {
         return true;
     }
-    merging merging = {0};
-    merge(&merging);
-    size_t table = (merging.count + 1) * sizeof(char *);
-    char **settings = malloc(table + merging.size);
-    if (settings == NULL) {
+    for (char **at = environ; at != NULL && *at != NULL; at++) {
+        merging.count++;
+    }
+    shim_environment_each(count_setting, &merging);
+    *out = merging.settings = malloc(merging.count * sizeof(char *));
+    if (merging.settings == NULL) {
         return false;
     }
-    merging.settings = settings;
-    merging.text = (char *)settings + table;
-    merging.count = merging.size = 0;
-    merge(&merging);
-    *out = settings;
+    merging.count = 0;
+    for (char **at = environ; at != NULL && *at != NULL; at++) {
+        const char *equals = strchr(*at, '=');
+        if (equals == NULL || find(*at, (size_t)(equals - *at)) == NULL) {
+            merging.settings[merging.count++] = *at;
+        }
+    }
+    shim_environment_each(add_setting, &merging);
+    merging.settings[merging.count] = NULL;
     return true;
 }
 
@@ -214,9 +192,9 @@ void shim_environment_become(void)
 {
     char **merged;
     if (shim_environment_merge(&merged) && merged != NULL) {
+        /* Its strings are those of the overlay. */
         environ = merged;
-        free_list(&overlay);
-        free_list(&boot_overlay);
+        shim_environment = (shim_overlay){0};
     }
 }
 
@@ -227,35 +205,6 @@ void shim_environment_lend(const char *name, const char *value)
     if (getenv(name) == NULL) {
         (void)put(name, strlen(name), value);
     }
-}
-
-void shim_environment_clear(void)
-{
-    free_list(&overlay);
-}
-
-void shim_environment_capture(void)
-{
-    boot_overlay = overlay;
-    overlay = NULL;
-}
-
-void shim_environment_release(void)
-{
-    overlay = boot_overlay;
-    boot_overlay = NULL;
-}
-
-void *shim_environment_take(void)
-{
-    overlay_entry *own = overlay;
-    overlay = NULL;
-    return own;
-}
-
-void shim_environment_give(void *own)
-{
-    overlay = own;
 }
 
 /* ---- the environment of the process, as $_SERVER has it ---- */

@@ -4,6 +4,7 @@
 
 #include "compat.h"
 
+#include <locale.h>
 #include <signal.h>
 #include <sys/types.h>
 #include <time.h>
@@ -55,6 +56,13 @@ enum { DESCRIPTOR_MIN = 1024 };
 
 /* ---- The environment of a request (environment.c) ---- */
 
+/* The variables that the request has set, and below them those of the boot script of its worker. */
+typedef struct shim_overlay {
+    struct shim_variable *own;
+    struct shim_variable *boot;
+} shim_overlay;
+extern __thread shim_overlay shim_environment;
+
 /* Visits the variables that the request has set on top of the process's environment; a NULL value means that it has
  * unset the variable. */
 void shim_environment_each(void (*visit)(const char *name, size_t name_length, const char *value, void *data), void *data);
@@ -65,12 +73,8 @@ bool shim_environment_merge(char ***out);
 void shim_environment_become(void);
 /* Adds a variable for the calling thread, unless the process has it. */
 void shim_environment_lend(const char *name, const char *value);
+/* Removes the request's variables. */
 void shim_environment_clear(void);
-void shim_environment_capture(void);
-void shim_environment_release(void);
-/* Saves the request's variables, and restores them. */
-void *shim_environment_take(void);
-void shim_environment_give(void *own);
 
 /* Reads the environment. Call once, before other threads of PHP start. */
 void shim_process_variables_read(void);
@@ -103,11 +107,15 @@ const char *shim_libc_hidden(void);
 
 /* ---- The locale of a request (locale.c) ---- */
 
+/* The locale that the request has set, and that of the boot script of its worker; NULL if it has set none. */
+typedef struct shim_locale_layers {
+    locale_t own;
+    locale_t boot;
+} shim_locale_layers;
+extern __thread shim_locale_layers shim_locale;
+/* Makes the thread use them; call after a change. */
+void shim_locale_apply(void);
 void shim_locale_end(void);
-void shim_locale_capture(void);
-void shim_locale_release(void);
-void *shim_locale_take(void);
-void shim_locale_give(void *own);
 
 /* ---- The signals of a request (own_signals.c) ---- */
 
@@ -149,24 +157,17 @@ void shim_system_log_release(void);
 void *shim_system_log_take(void);
 void shim_system_log_give(void *log);
 
-/* ---- Environment, locale, signals, priority and the system's log (process.c) ---- */
+/* ---- Environment, locale, signals, priority and the system's log ---- */
 
-/* `overlay`, `locale` and `log` are objects that their own files define. */
-typedef struct shim_process_state {
-    void *overlay;
-    void *locale;
-    void *log;
-    shim_own_signals_state signals;
-    shim_attributes_state attributes;
-} shim_process_state;
-
-void shim_process_capture(void);
-void shim_process_release(void);
-void shim_process_suspend(shim_process_state *state);
-void shim_process_resume(const shim_process_state *state);
-/* For a request on the thread's own stack: call before PHP starts it, and when it has ended. */
-void shim_process_begin(void);
-void shim_process_end(void);
+/* Call when a request has ended. */
+static inline void shim_process_end(void)
+{
+    shim_environment_clear();
+    shim_locale_end();
+    shim_system_log_end();
+    shim_own_signals_end();
+    shim_attributes_end();
+}
 
 /* ---- System calls whose result is known (syscall_elision.c) ---- */
 

@@ -11,13 +11,16 @@
 #include <langinfo.h>
 #include <locale.h>
 
-static __thread locale_t own_locale;
-/* The locale that the boot script of this worker has set. */
-static __thread locale_t boot_locale;
+__thread shim_locale_layers shim_locale;
 
-static locale_t base_locale(void)
+static locale_t current_locale(void)
 {
-    return boot_locale != (locale_t)0 ? boot_locale : LC_GLOBAL_LOCALE;
+    return shim_locale.own != NULL ? shim_locale.own : shim_locale.boot != NULL ? shim_locale.boot : LC_GLOBAL_LOCALE;
+}
+
+void shim_locale_apply(void)
+{
+    (void)uselocale(current_locale());
 }
 
 static const struct {
@@ -83,66 +86,36 @@ char *setlocale(int category, const char *name)
     if (shim_current == NULL || mask == 0) {
         return LIBC(setlocale)(category, name);
     }
-    locale_t now = own_locale != (locale_t)0 ? own_locale : base_locale();
+    const locale_t now = current_locale();
     if (name == NULL && now == LC_GLOBAL_LOCALE) {
         return LIBC(setlocale)(category, NULL);
     }
     if (name != NULL) {
-        locale_t base = duplocale(now);
-        locale_t next = base != (locale_t)0 ? newlocale(mask, name, base) : (locale_t)0;
-        if (next == (locale_t)0) {
-            if (base != (locale_t)0) {
+        const locale_t base = duplocale(now), former = shim_locale.own;
+        const locale_t next = base != NULL ? newlocale(mask, name, base) : NULL;
+        if (next == NULL) {
+            if (base != NULL) {
                 freelocale(base);
             }
             return NULL;
         }
-        uselocale(next);
-        if (own_locale != (locale_t)0) {
-            freelocale(own_locale);
+        shim_locale.own = next;
+        shim_locale_apply();
+        if (former != NULL) {
+            freelocale(former);
         }
-        own_locale = next;
     }
-    now = own_locale != (locale_t)0 ? own_locale : now;
-    return category == LC_ALL ? all_names(now) : (char *)locale_name(now, category);
+    return category == LC_ALL ? all_names(current_locale()) : (char *)locale_name(current_locale(), category);
 }
 
 /* ---- requests ---- */
 
 void shim_locale_end(void)
 {
-    if (own_locale != (locale_t)0) {
-        uselocale(base_locale());
-        freelocale(own_locale);
-        own_locale = (locale_t)0;
-    }
-}
-
-void shim_locale_capture(void)
-{
-    boot_locale = own_locale;
-    own_locale = (locale_t)0;
-}
-
-void shim_locale_release(void)
-{
-    own_locale = boot_locale;
-    boot_locale = (locale_t)0;
-}
-
-void *shim_locale_take(void)
-{
-    locale_t own = own_locale;
-    if (own != (locale_t)0) {
-        uselocale(base_locale());
-        own_locale = (locale_t)0;
-    }
-    return own;
-}
-
-void shim_locale_give(void *own)
-{
-    own_locale = own;
-    if (own_locale != (locale_t)0) {
-        uselocale(own_locale);
+    const locale_t ended = shim_locale.own;
+    if (ended != NULL) {
+        shim_locale.own = NULL;
+        shim_locale_apply();
+        freelocale(ended);
     }
 }

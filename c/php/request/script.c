@@ -350,7 +350,7 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
     }
     shim_free_depth_forget();
     SHIM_CALL_REQUEST_HOOKS(begin, &context);
-    shim_process_begin();
+    shim_environment_clear();
     SG(server_context) = &context;
     if (shim_describe(&own_strings, request, &files) && start(&context, boot)) {
         if (request->script.length > 0) {

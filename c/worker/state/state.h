@@ -9,6 +9,22 @@
 #include <sys/stat.h>
 #include <zend_virtual_cwd.h>
 
+/* ---- Environment, locale, signals, priority and the system's log (process.c) ---- */
+
+typedef struct shim_process_state {
+    struct shim_variable *variables;
+    locale_t locale;
+    /* Settings that php/libc/system_log.c defines. */
+    void *log;
+    shim_own_signals_state signals;
+    shim_attributes_state attributes;
+} shim_process_state;
+
+void shim_process_capture(void);
+void shim_process_release(void);
+void shim_process_suspend(shim_process_state *state);
+void shim_process_resume(const shim_process_state *state);
+
 /* ---- OPcache's state for a request (opcache.c) ---- */
 
 /* Call after shim_cache_install(). */
