@@ -45,11 +45,6 @@ static void return_no_text(void *request, shim_view *out)
     *out = (shim_view){0};
 }
 
-static void return_no_pairs(void *request, shim_pairs *out)
-{
-    *out = (shim_pairs){0};
-}
-
 static void cancel_job(void (*job)(void *data, bool runs), void *data)
 {
     job(data, false);
@@ -102,11 +97,6 @@ static void fill_with_defaults(shim_callbacks *host)
     }
     host->io.write = accept_output;
     host->io.flush = accept_flush;
-    host->io.variables = return_no_pairs;
-    host->io.fields = return_no_pairs;
-    host->io.target = return_no_text;
-    host->io.client = return_no_text;
-    host->io.request_id = return_no_text;
     host->completion.wait = be_complete;
     host->helper.run = cancel_job;
     host->span.traceparent = return_no_trace;

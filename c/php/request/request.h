@@ -27,7 +27,7 @@ void shim_missing_script_install(void);
 typedef struct shim_boot_steps {
     /* PHP has started the request of the script. Returns false if out of memory. */
     bool (*started)(void);
-    /* The script has ended without an error. NULL if it serves by itself. */
+    /* The script has ended. NULL if it serves by itself. */
     void (*serve)(void);
     /* The worker serves no more, and PHP is about to shut the request down. */
     void (*stop)(void);

@@ -313,24 +313,6 @@ static void run_script(const shim_files *files)
     } zend_end_try();
 }
 
-/* Whether the boot has succeeded. A script that ends by exit(1) has failed like one that throws: its preparations are
- * incomplete. */
-static bool has_booted(const shim_context *context)
-{
-    if (context->fatal || EG(exit_status) == 0) {
-        return !context->fatal;
-    }
-    char text[64];
-    const int length = snprintf(text, sizeof(text), "the script has ended itself by exit(%d)", EG(exit_status));
-    const shim_log record = {
-        .source = SHIM_LOG_ERROR,
-        .error_type = E_ERROR,
-        .message = shim_view_of(text, (size_t)length),
-    };
-    shim_host.io.log(context->host, &record);
-    return false;
-}
-
 shim_outcome shim_script_run(const shim_request *request, void *host, const shim_boot_steps *boot)
 {
     shim_context context = {
@@ -356,7 +338,7 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
         if (request->script.length > 0) {
             run_script(&files);
         }
-        if (boot != NULL && boot->serve != NULL && has_booted(&context)) {
+        if (boot != NULL && boot->serve != NULL) {
             boot->serve();
         }
     } else {

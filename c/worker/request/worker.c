@@ -113,6 +113,25 @@ static ZEND_NAMED_FUNCTION(serve_tasks)
     leave();
 }
 
+/* Whether the boot has succeeded. A script that ends by exit(1) has failed like one that throws: its preparations are
+ * incomplete. */
+static bool has_booted(void)
+{
+    const shim_context *context = shim_own_worker.boot;
+    if (context->fatal || EG(exit_status) == 0) {
+        return !context->fatal;
+    }
+    char text[64];
+    const int length = snprintf(text, sizeof(text), "the script has ended itself by exit(%d)", EG(exit_status));
+    const shim_log record = {
+        .source = SHIM_LOG_ERROR,
+        .error_type = E_ERROR,
+        .message = shim_view_of(text, (size_t)length),
+    };
+    shim_host.io.log(context->host, &record);
+    return false;
+}
+
 /* Serves tasks inside a function call: requests need a frame below them. */
 static void call_serve_tasks(void)
 {
@@ -121,6 +140,9 @@ static void call_serve_tasks(void)
         .function_name = ZSTR_KNOWN(ZEND_STR_FUNCTION),
         .handler = serve_tasks,
     };
+    if (!has_booted()) {
+        return;
+    }
     zend_try {
         zval nothing;
         ZVAL_UNDEF(&nothing);
