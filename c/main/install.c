@@ -188,6 +188,7 @@ static const step after_modules[] = {
     {.install = shim_cache_install},
 #ifdef SVC_WORKER
     {.install = shim_cache_requests_install},
+    {.install = shim_kept_variables_install},
 #endif
 };
 

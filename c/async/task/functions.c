@@ -283,6 +283,48 @@ static bool declare(zend_module_entry *module)
     return !shim_has_tasks || shim_marks_install();
 }
 
+/* ---- a forked child, which has no host ---- */
+
+/* Parameters are unused below. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+static shim_dispatched refuse_dispatch(void *request, uint64_t span, shim_payload *input, bool pins_code, shim_task **task,
+                                     uint64_t *id, uint64_t *bound)
+{
+    free(input);
+    return SHIM_TASK_OFF;
+}
+
+static shim_task *share_same(shim_task *task)
+{
+    return task;
+}
+
+static shim_task_state return_lost(shim_task *task, const shim_payload **answer, shim_view *why)
+{
+    *why = shim_view_of(ZEND_STRL("the task belongs to another process"));
+    return SHIM_TASK_LOST;
+}
+
+static size_t return_no_winner(shim_task_watch *watch)
+{
+    return SIZE_MAX;
+}
+
+static void free_answer(void *request, const shim_view *thrown, shim_payload *answer)
+{
+    free(answer);
+}
+
+static void lose_host(shim_callbacks *host)
+{
+    host->task.dispatch = refuse_dispatch;
+    host->task.share = share_same;
+    host->task.state = return_lost;
+    host->task.winner = return_no_winner;
+    host->task.settle = free_answer;
+}
+
 const shim_request_hooks shim_async_request_hooks = {
     .declare = declare,
     .end = shim_tasks_end,
@@ -290,4 +332,5 @@ const shim_request_hooks shim_async_request_hooks = {
     .cancel = shim_owned_tasks_cancel,
     .finish = shim_owned_tasks_end,
     .lose = shim_owned_tasks_lose,
+    .fork = lose_host,
 };

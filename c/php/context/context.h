@@ -180,10 +180,14 @@ typedef struct shim_request_hooks {
     void (*finish)(shim_context *context);
     /* The request will not be resumed: does the same without waiting. */
     void (*lose)(shim_context *context);
+    /* The process was forked by a request, and has no host: all callbacks return false, 0, NULL or nothing. Replaces those
+     * that have to do something else. */
+    void (*fork)(shim_callbacks *host);
 } shim_request_hooks;
 
 #define SHIM_REQUEST_HOOKS(HOOK) \
-    HOOK(declare) HOOK(begin) HOOK(recover) HOOK(fail) HOOK(end) HOOK(ended) HOOK(cancel) HOOK(finish) HOOK(lose)
+    HOOK(declare) HOOK(begin) HOOK(recover) HOOK(fail) HOOK(end) HOOK(ended) HOOK(cancel) HOOK(finish) HOOK(lose) \
+    HOOK(fork)
 
 enum { SHIM_REQUEST_HOOKS_MAX = 4 };
 /* The functions of all tables by hook, in the order of registration; NULL behind the last one. */

@@ -27,91 +27,23 @@ static uintptr_t return_zero(void)
     return 0;
 }
 
-/* Parameters are unused below. */
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
-static bool accept_output(void *request, shim_view output)
+/* Returns true in the same way. */
+static uintptr_t return_one(void)
 {
-    return true;
-}
-
-static bool accept_flush(void *request)
-{
-    return true;
-}
-
-static void return_no_text(void *request, shim_view *out)
-{
-    *out = (shim_view){0};
-}
-
-static void cancel_job(void (*job)(void *data, bool runs), void *data)
-{
-    job(data, false);
-}
-
-static bool be_complete(shim_completion *completion, uint32_t waiter)
-{
-    return true;
-}
-
-static void return_no_trace(void *request, uint64_t span, shim_view *out)
-{
-    return_no_text(request, out);
-}
-
-static shim_dispatched refuse_dispatch(void *request, uint64_t span, shim_payload *input, bool pins_code, shim_task **task,
-                                     uint64_t *id, uint64_t *bound)
-{
-    free(input);
-    return SHIM_TASK_OFF;
-}
-
-static shim_task *share_same(shim_task *task)
-{
-    return task;
-}
-
-static shim_task_state return_lost(shim_task *task, const shim_payload **answer, shim_view *why)
-{
-    *why = shim_view_of(ZEND_STRL("the task belongs to another process"));
-    return SHIM_TASK_LOST;
-}
-
-static size_t return_no_winner(shim_task_watch *watch)
-{
-    return SIZE_MAX;
-}
-
-static void free_answer(void *request, const shim_view *thrown, shim_payload *answer)
-{
-    free(answer);
-}
-
-/* Output is accepted and discarded, nothing can be read or begun, and predicates return false. */
-static void fill_with_defaults(shim_callbacks *host)
-{
-    void (*const zero)(void) = (void (*)(void))return_zero;
-    for (size_t at = offsetof(shim_callbacks, io); at < sizeof(*host); at += sizeof(zero)) {
-        memcpy((char *)host + at, &zero, sizeof(zero));
-    }
-    host->io.write = accept_output;
-    host->io.flush = accept_flush;
-    host->completion.wait = be_complete;
-    host->helper.run = cancel_job;
-    host->span.traceparent = return_no_trace;
-    host->span.tracestate = return_no_text;
-    host->task.dispatch = refuse_dispatch;
-    host->task.share = share_same;
-    host->task.state = return_lost;
-    host->task.winner = return_no_winner;
-    host->task.settle = free_answer;
+    return 1;
 }
 
 void shim_host_forget(void (*log)(void *request, const shim_log *record))
 {
     const shim_callbacks own = shim_host;
-    fill_with_defaults(&shim_host);
+    void (*const zero)(void) = (void (*)(void))return_zero;
+    for (size_t at = offsetof(shim_callbacks, io); at < sizeof(shim_host); at += sizeof(zero)) {
+        memcpy((char *)&shim_host + at, &zero, sizeof(zero));
+    }
+    /* Output is accepted and discarded. */
+    shim_host.io.write = (__typeof__(shim_host.io.write))(void (*)(void))return_one;
+    shim_host.io.flush = (__typeof__(shim_host.io.flush))(void (*)(void))return_one;
+    SHIM_CALL_REQUEST_HOOKS(fork, &shim_host);
     shim_host.io.log = log;
     /* These read the child's own copy of the request. The part of the body that had not been read before the fork
      * belongs to the parent: it may be in a file that is closed in the child. */

@@ -47,7 +47,19 @@ void shim_server_variables_register(zval *array);
 void shim_server_variables_add(zend_array *array);
 /* Returns the variable of the request as getenv() does, as CGI programs expect: an emalloc'ed string, or NULL. */
 char *shim_server_variable(const char *name, size_t length);
-/* Drops the kept array: the worker's memory is about to be freed. */
-void shim_server_variables_forget(void);
+
+/* Builds $_SERVER from that of an earlier request, unless the input filter may change values. Returns false if that is not
+ * possible. NULL if it is unused. */
+extern bool (*shim_server_variables_reuse)(zval *array, const shim_pairs *variables);
+/* Adds the variables from `first` on to an array that the caller owns alone. */
+void shim_server_variables_put(zend_array *array, const shim_pairs *variables, size_t first);
+/* Makes filter_input(INPUT_SERVER) read `array`, and takes over a reference to it. */
+void shim_filter_tell(zend_array *array);
+/* Returns the value of a variable; an empty string if it has none. */
+static inline const shim_view *shim_value_of(const shim_pair *pair)
+{
+    static const shim_view nothing = {.bytes = "", .length = 0};
+    return pair->value.bytes != NULL ? &pair->value : &nothing;
+}
 
 #endif

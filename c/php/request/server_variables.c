@@ -1,8 +1,7 @@
 /* $_SERVER: the environment of the process, and on top of it the host's description of the request.
  *
  * For each variable, PHP itself runs the input filter, which stores the value twice: for scripts, and for
- * filter_input(). Where the filter would change nothing, both arrays are built here, at a fraction of the cost. A
- * worker also keeps the variables of its last request, because most of them have the same value in the next one.
+ * filter_input(). Where the filter would change nothing, both arrays are built here, at a fraction of the cost.
  *
  * Both arrays have the contents that PHP itself would give them. The host must pass names that consist of
  * letters, digits and underscores. */
@@ -51,8 +50,7 @@ static bool filter_changes_nothing(void)
     return filter_place == 0 || TSRMG_BULK(filter_place, zend_filter_globals *)->default_filter == filter_raw;
 }
 
-/* Makes filter_input(INPUT_SERVER) read `array`, and takes over a reference to it. */
-static void tell_filter(zend_array *array)
+void shim_filter_tell(zend_array *array)
 {
     if (filter_place == 0) {
         zend_array_release(array);
@@ -65,131 +63,19 @@ static void tell_filter(zend_array *array)
 
 /* ---- the arrays ---- */
 
-/* Returns the value of a variable; an empty string if it has none. */
-static const shim_view *value_of(const shim_pair *pair)
-{
-    static const shim_view nothing = {.bytes = "", .length = 0};
-    return pair->value.bytes != NULL ? &pair->value : &nothing;
-}
-
-/* Adds the variables from `first` on to an array that the caller owns alone. */
-static void add(zend_array *array, const shim_pairs *variables, size_t first)
+void shim_server_variables_put(zend_array *array, const shim_pairs *variables, size_t first)
 {
     /* Leaves room for the variables that PHP adds. */
     zend_hash_extend(array, zend_hash_num_elements(array) + (uint32_t)variables->count + 8, false);
     for (size_t i = first; i < variables->count; i++) {
         const shim_pair *pair = &variables->pairs[i];
-        const shim_view *said = value_of(pair);
+        const shim_view *said = shim_value_of(pair);
         zend_string *name = zend_string_init_fast(pair->name.bytes, pair->name.length);
         zval value;
         ZVAL_STRINGL_FAST(&value, said->bytes, said->length);
         zend_hash_update(array, name, &value);
         zend_string_release(name);
     }
-}
-
-/* ---- the variables of the last request ---- */
-
-enum { KEPT_BYTES_MAX = 16 * 1024 };
-
-/* The variables of the process, followed by those of the request. Allocated in the worker's own memory, so it does not
- * outlive the boot request. Packed without gaps, because entries are removed only from its end. Parked requests may
- * share it. */
-static __thread zend_array *kept;
-
-void shim_server_variables_forget(void)
-{
-    if (kept != NULL) {
-        zend_array_release(kept);
-        kept = NULL;
-    }
-}
-
-/* A single large cookie is not worth its memory. */
-static bool may_keep(const shim_pairs *variables)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < variables->count; i++) {
-        bytes += variables->pairs[i].value.length;
-    }
-    return bytes <= KEPT_BYTES_MAX;
-}
-
-/* Duplicates `kept` faster than zend_array_dup(), which copies entry by entry. The variables of the process are interned:
- * only the entries after them have reference counts. */
-static zend_array *duplicate_kept(void)
-{
-    const uint32_t base = shim_process_variables_count();
-    if (kept->nNumUsed <= base) {
-        return zend_array_dup(kept);
-    }
-    zend_array *copy = emalloc(sizeof(*copy));
-    *copy = *kept;
-    GC_SET_REFCOUNT(copy, 1);
-    GC_TYPE_INFO(copy) = GC_ARRAY;
-    HT_FLAGS(copy) = HT_FLAGS(kept) & HASH_FLAG_MASK;
-    HT_SET_DATA_ADDR(copy, emalloc(HT_SIZE(kept)));
-    memcpy(HT_GET_DATA_ADDR(copy), HT_GET_DATA_ADDR(kept), HT_USED_SIZE(kept));
-    for (uint32_t i = base; i < copy->nNumUsed; i++) {
-        zend_string_addref(copy->arData[i].key);
-        Z_TRY_ADDREF(copy->arData[i].val);
-    }
-    return copy;
-}
-
-/* Makes `kept` an array without other references. */
-static void own_kept(void)
-{
-    if (kept == NULL) {
-        kept = shim_process_variables_copy();
-    } else if (GC_REFCOUNT(kept) > 1) {
-        zend_array *own = duplicate_kept();
-        GC_DELREF(kept);
-        kept = own;
-    }
-}
-
-/* Whether one of the variables from `first` on has the name of a variable of the process. It would replace that entry,
- * and outlive its request. */
-static bool replaces_any(const shim_pairs *variables, size_t first)
-{
-    while (first < variables->count &&
-           !shim_process_variables_have(variables->pairs[first].name.bytes, variables->pairs[first].name.length)) {
-        first++;
-    }
-    return first < variables->count;
-}
-
-/* Turns the variables of the last request into those of this one. Returns false if that is not possible. PHP may run
- * out of memory at any allocation; the array is then a mixture of both, which the next request turns into its own. */
-static bool keep(const shim_pairs *variables)
-{
-    own_kept();
-    const size_t base = shim_process_variables_count();
-    size_t i = 0;
-    for (; i < variables->count && base + i < kept->nNumUsed; i++) {
-        const shim_pair *pair = &variables->pairs[i];
-        const shim_view *said = value_of(pair);
-        Bucket *entry = &kept->arData[base + i];
-        if (!zend_string_equals_cstr(entry->key, pair->name.bytes, pair->name.length)) {
-            break;
-        }
-        zend_string *old = Z_STR(entry->val);
-        if (!zend_string_equals_cstr(old, said->bytes, said->length)) {
-            ZVAL_STRINGL_FAST(&entry->val, said->bytes, said->length);
-            zend_string_release(old);
-        }
-    }
-    while (kept->nNumUsed > base + i) {
-        zend_hash_del_bucket(kept, &kept->arData[kept->nNumUsed - 1]);
-    }
-    if (replaces_any(variables, i)) {
-        return false;
-    }
-    if (i < variables->count) {
-        add(kept, variables, i);
-    }
-    return true;
 }
 
 /* ---- with an unknown input filter ---- */
@@ -214,6 +100,8 @@ static void begin_with(zval *array, zend_array *own)
     ZVAL_ARR(array, own);
 }
 
+bool (*shim_server_variables_reuse)(zval *array, const shim_pairs *variables);
+
 void shim_server_variables_register(zval *array)
 {
     if (shim_request_host() == NULL) {
@@ -229,15 +117,11 @@ void shim_server_variables_register(zval *array)
         }
         return;
     }
-    if (!shim_own_worker.serving || !may_keep(&variables) || !keep(&variables)) {
+    if (shim_server_variables_reuse == NULL || !shim_server_variables_reuse(array, &variables)) {
         begin_with(array, shim_process_variables_copy());
-        add(Z_ARRVAL_P(array), &variables, 0);
-        tell_filter(zend_array_dup(Z_ARRVAL_P(array)));
-        return;
+        shim_server_variables_put(Z_ARRVAL_P(array), &variables, 0);
+        shim_filter_tell(zend_array_dup(Z_ARRVAL_P(array)));
     }
-    begin_with(array, duplicate_kept());
-    GC_ADDREF(kept);
-    tell_filter(kept);
 }
 
 void shim_server_variables_add(zend_array *array)
@@ -245,7 +129,7 @@ void shim_server_variables_add(zend_array *array)
     if (shim_request_host() != NULL) {
         shim_pairs variables = {0};
         shim_host.io.variables(shim_current->host, &variables);
-        add(array, &variables, 0);
+        shim_server_variables_put(array, &variables, 0);
     }
 }
 

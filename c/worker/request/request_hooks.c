@@ -48,12 +48,31 @@ static void end_instances(shim_context *context)
     shim_own_instances_free(context);
 }
 
+static bool be_complete(shim_completion *completion, uint32_t waiter)
+{
+    (void)completion;
+    (void)waiter;
+    return true;
+}
+
+static void cancel_job(void (*job)(void *data, bool runs), void *data)
+{
+    job(data, false);
+}
+
+static void lose_host(shim_callbacks *host)
+{
+    host->completion.wait = be_complete;
+    host->helper.run = cancel_job;
+}
+
 const shim_request_hooks shim_worker_request_hooks = {
     .declare = declare,
     .begin = begin,
     .recover = shim_stacks_drop_without_output,
     .end = end_instances,
     .ended = shim_connections_stop,
+    .fork = lose_host,
 };
 
 /* ---- waits in code of classic mode ---- */

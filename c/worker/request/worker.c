@@ -263,7 +263,7 @@ static void forget(void)
         zend_objects_store_mark_destructed(&EG(objects_store));
         CG(unclean_shutdown) = 1;
     }
-    shim_server_variables_forget();
+    shim_kept_variables_forget();
     shim_memory_limit_forget();
     shim_loops_release();
     free(own_stack.strings.bytes);

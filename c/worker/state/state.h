@@ -25,6 +25,12 @@ void shim_process_release(void);
 void shim_process_suspend(shim_process_state *state);
 void shim_process_resume(const shim_process_state *state);
 
+/* ---- $_SERVER of the last request (kept_variables.c) ---- */
+
+void shim_kept_variables_install(void);
+/* Drops the kept array: the worker's memory is about to be freed. */
+void shim_kept_variables_forget(void);
+
 /* ---- OPcache's state for a request (opcache.c) ---- */
 
 /* Call after shim_cache_install(). */
