@@ -153,7 +153,7 @@ fn compile(c: &Path, php: &Php) {
     println!("cargo::rustc-link-search=native={}", php.lib_dir.display());
     println!("cargo::rustc-link-lib=dylib=php");
     let names =
-        fs::read_to_string(c.join("php/libc/libc_names.h")).expect("c/php/libc/libc_names.h can be read");
+        fs::read_to_string(c.join("php/libc/libc_names.def")).expect("c/php/libc/libc_names.def can be read");
     let names = names.lines().filter_map(|line| line.strip_prefix("SHIM_LIBC_NAME(")?.strip_suffix(')'));
     let exports = names.map(|name| format!("-Wl,--export-dynamic-symbol={name}"));
     // An installed server has its libphp with it; scripts/install.sh removes what follows the colon.

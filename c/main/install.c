@@ -66,7 +66,7 @@ static bool has_libc_functions(void)
 
 static const step before_php[] = {
     {.attempt = has_libc_functions,
-     .failure = "the executable does not export its replacements of libc functions (c/php/libc/libc_names.h)"},
+     .failure = "the executable does not export its replacements of libc functions (c/php/libc/libc_names.def)"},
     {.attempt = shim_iterative_free_install, .failure = "libphp does not export the functions that free objects and arrays"},
     {.install = shim_syscall_elision_install},
     {.install = shim_own_signals_install},

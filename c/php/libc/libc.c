@@ -1,6 +1,6 @@
 /* The executable's replacements of libc functions.
  *
- * Some of libc's functions have to behave differently in a PHP server; libc_names.h lists them with the files that
+ * Some of libc's functions have to behave differently in a PHP server; libc_names.def lists them with the files that
  * define them. The dynamic linker binds libphp, and every library that it loads, to a function of the executable in
  * preference to that of libc. PHP would exempt its extensions from that, including OPcache, because it loads them with
  * RTLD_DEEPBIND. */
@@ -62,7 +62,7 @@ void *dlopen(const char *path, int mode)
  * them. */
 static const char *const names[] = {
 #define SHIM_LIBC_NAME(name) #name,
-#include "php/libc/libc_names.h"
+#include "php/libc/libc_names.def"
 #undef SHIM_LIBC_NAME
 };
 

@@ -105,7 +105,7 @@ bool shim_caller_is_known(const void *address)
 
 static const char *const names[] = {
 #define SHIM_LIBC_NAME(name) #name,
-#include "php/libc/libc_names.h"
+#include "php/libc/libc_names.def"
 #undef SHIM_LIBC_NAME
 };
 
