@@ -121,22 +121,13 @@ static bool may_be_left(uintptr_t code, bool is_last)
     return EG(bailout) != NULL && (is_in(&of_php, code) || (is_last && !is_in(&of_locks, code)));
 }
 
-/* Passes on a fault that is not ours. */
-static void pass_on(int number, siginfo_t *info, void *place)
-{
-    if ((others.sa_flags & SA_SIGINFO) != 0 && others.sa_sigaction != NULL) {
-        others.sa_sigaction(number, info, place);
-    }
-    shim_signal_by_default(number, info);
-}
-
 static void on_fault(int number, siginfo_t *info, void *place)
 {
     char *at = info->si_addr;
     char *end = own.end != NULL ? end_of_current() : NULL;
     /* The page below is the system's guard page. */
     if (end == NULL || at < end - page_size || at >= end + PAGES * page_size) {
-        pass_on(number, info, place);
+        shim_signal_pass_on(&others, number, info, place);
         return;
     }
     const uintptr_t code = code_of(place);
@@ -147,7 +138,7 @@ static void on_fault(int number, siginfo_t *info, void *place)
         zend_bailout();
     }
     if (at < end) {
-        pass_on(number, info, place);
+        shim_signal_pass_on(&others, number, info, place);
         return;
     }
     (void)mprotect((char *)((uintptr_t)at & ~(page_size - 1)), page_size, PROT_READ | PROT_WRITE);

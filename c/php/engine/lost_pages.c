@@ -8,7 +8,7 @@
  * its end. The library's results are not trustworthy then, so the request ends with a fatal error as soon as the call
  * returns.
  *
- * The handler calls the kernel and nothing else. It passes other faults on to the previous handler: broken
+ * The handler calls the kernel, and nothing of libc that could take a lock. It passes other faults on to the previous handler: broken
  * memory, a mapping of code, memory without a file, or a shared file without an open descriptor. */
 #include "compat.h"
 #include "php/context/context.h"
@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -43,43 +44,21 @@ typedef struct mapping {
 
 /* ---- the mapping at an address ---- */
 
-static uint64_t read_number(const char **at, unsigned base)
-{
-    uint64_t number = 0;
-    for (;; (*at)++) {
-        const char c = **at;
-        unsigned digit;
-        if (c >= '0' && c <= '9') {
-            digit = (unsigned)(c - '0');
-        } else if (base == 16 && c >= 'a' && c <= 'f') {
-            digit = (unsigned)(c - 'a') + 10;
-        } else {
-            return number;
-        }
-        number = number * base + digit;
-    }
-}
-
 /* 7f0000000000-7f0000001000 rw-s 00000000 08:01 1234 … */
-static mapping read_line(const char *at)
+static mapping read_line(char *at)
 {
-    mapping line = {.begin = read_number(&at, 16)};
-    at++;
-    line.end = read_number(&at, 16);
+    mapping line = {.begin = strtoul(at, &at, 16)};
+    line.end = strtoul(at + 1, &at, 16);
     if (strlen(at) < 6) {
         return (mapping){0};
     }
     line.may_write = at[2] == 'w';
     line.is_code = at[3] == 'x';
     line.is_shared = at[4] == 's';
-    at += 6;
-    line.offset = read_number(&at, 16);
-    at++;
-    line.major = (unsigned)read_number(&at, 16);
-    at++;
-    line.minor = (unsigned)read_number(&at, 16);
-    at++;
-    line.inode = read_number(&at, 10);
+    line.offset = strtoul(at + 6, &at, 16);
+    line.major = (unsigned)strtoul(at, &at, 16);
+    line.minor = (unsigned)strtoul(at + 1, &at, 16);
+    line.inode = strtoul(at, &at, 10);
     return line;
 }
 
@@ -157,10 +136,7 @@ static void on_fault(int number, siginfo_t *info, void *place)
         errno = error;
         return;
     }
-    if ((others.sa_flags & SA_SIGINFO) != 0 && others.sa_sigaction != NULL) {
-        others.sa_sigaction(number, info, place);
-    }
-    shim_signal_by_default(number, info);
+    shim_signal_pass_on(&others, number, info, place);
 }
 
 bool shim_lost_pages_take(void)

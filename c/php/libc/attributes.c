@@ -80,11 +80,6 @@ void shim_umask_thread_start(void)
 
 /* ---- posix, pcntl, proc_nice() ---- */
 
-static pid_t own_process(void)
-{
-    return (pid_t)syscall(SYS_getpid);
-}
-
 static int refuse(void)
 {
     errno = EPERM;
@@ -125,7 +120,7 @@ int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit)
 /* A child may be moved. */
 int setpgid(pid_t pid, pid_t group)
 {
-    return shim_is_in_request() && (pid == 0 || pid == own_process()) ? refuse() : LIBC(setpgid)(pid, group);
+    return shim_is_in_request() && (pid == 0 || pid == shim_process_id()) ? refuse() : LIBC(setpgid)(pid, group);
 }
 
 /* ---- the thread ---- */
@@ -145,9 +140,9 @@ static whose whose_is(id_t id)
 {
     const int error = errno;
     whose whose = ANOTHER_PROCESS;
-    if (id == 0 || (pid_t)id == own_process() || (pid_t)id == (pid_t)syscall(SYS_gettid)) {
+    if (id == 0 || (pid_t)id == shim_process_id() || (pid_t)id == (pid_t)syscall(SYS_gettid)) {
         whose = OWN_THREAD;
-    } else if (syscall(SYS_tgkill, own_process(), (pid_t)id, 0) == 0) {
+    } else if (syscall(SYS_tgkill, shim_process_id(), (pid_t)id, 0) == 0) {
         whose = ANOTHER_THREAD;
     }
     errno = error;

@@ -6,8 +6,10 @@
 
 #include <locale.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- Attributes of the process and its threads (attributes.c) ---- */
 
@@ -28,7 +30,13 @@ void shim_attributes_suspend(shim_attributes_state *state);
 void shim_attributes_resume(const shim_attributes_state *state);
 void shim_attributes_end(void);
 
-/* ---- The monotonic clock, and the CPU time of the thread ---- */
+/* ---- The process, the monotonic clock, and the CPU time of the thread ---- */
+
+/* Asks the kernel: getpid() answers in a child of vfork() as in its parent. */
+static inline pid_t shim_process_id(void)
+{
+    return (pid_t)syscall(SYS_getpid);
+}
 
 static inline int64_t shim_read_clock(clockid_t clock)
 {
@@ -98,7 +106,7 @@ const char *shim_library_at(const void *address);
 extern void (*shim_on_library_loaded)(void);
 /* The code that called a replacement of one of libc's functions. */
 #define SHIM_CALLER __builtin_return_address(0)
-/* Returns the first name of libc_names.h that libraries do not find in the executable; NULL if they find all of
+/* Returns the first name of libc_names.def that libraries do not find in the executable; NULL if they find all of
  * them. */
 const char *shim_libc_hidden(void);
 /* Where a place of the code keeps the function that it has looked up. */
@@ -142,8 +150,12 @@ int shim_own_signal_take(void);
 void shim_own_signals_suspend(shim_own_signals_state *state);
 void shim_own_signals_resume(const shim_own_signals_state *state);
 void shim_own_signals_end(void);
-/* Restores the default action, which a fault, or a signal that was sent, triggers once its handler returns. */
-void shim_signal_by_default(int number, const siginfo_t *info);
+/* Sets the process's handler by a system call: sigaction() would change that of the request, and refuses libc's own
+ * signals. */
+void shim_signal_handle_by(int number, void (*handler)(int));
+/* Call in a handler for a fault that is not its own: calls the former handler, and restores the default action, which the
+ * fault, or a signal that was sent, triggers once the handler returns. */
+void shim_signal_pass_on(const struct sigaction *former, int number, siginfo_t *info, void *place);
 /* Call in a forked child: makes the request's settings those of the process. */
 void shim_own_signals_become(void);
 

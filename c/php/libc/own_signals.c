@@ -118,15 +118,10 @@ static void arrive(int number, siginfo_t *info, void *place)
     }
 }
 
-static pid_t own_process(void)
-{
-    return (pid_t)syscall(SYS_getpid);
-}
-
 static siginfo_t from_itself(int number)
 {
     siginfo_t info = {.si_signo = number, .si_code = SI_USER};
-    info.si_pid = own_process();
+    info.si_pid = shim_process_id();
     info.si_uid = getuid();
     return info;
 }
@@ -255,7 +250,7 @@ static bool is_own_process(pid_t pid)
 {
     const int error = errno;
     /* The kernel takes the ID of any thread for its process. */
-    const bool is_own = pid > 0 && syscall(SYS_tgkill, own_process(), pid, 0) == 0;
+    const bool is_own = pid > 0 && syscall(SYS_tgkill, shim_process_id(), pid, 0) == 0;
     errno = error;
     return is_own;
 }
@@ -392,18 +387,25 @@ void shim_own_signals_install(void)
     (void)LIBC(sigaction)(SIGALRM, &action, NULL);
 }
 
-/* A direct system call: sigaction() would change the request's own handler. */
-void shim_signal_by_default(int number, const siginfo_t *info)
+void shim_signal_handle_by(int number, void (*handler)(int))
 {
     const struct {
-        void *handler;
+        void (*handler)(int);
         uintptr_t flags;
         void *restorer;
         uint64_t mask;
-    } by_default = {0};
-    (void)syscall(SYS_rt_sigaction, number, &by_default, NULL, sizeof(by_default.mask));
+    } action = {.handler = handler};
+    (void)syscall(SYS_rt_sigaction, number, &action, NULL, sizeof(action.mask));
+}
+
+void shim_signal_pass_on(const struct sigaction *former, int number, siginfo_t *info, void *place)
+{
+    if ((former->sa_flags & SA_SIGINFO) != 0 && former->sa_sigaction != NULL) {
+        former->sa_sigaction(number, info, place);
+    }
+    shim_signal_handle_by(number, SIG_DFL);
     /* A fault occurs again by itself; a signal must be sent again. */
     if (info->si_code <= 0) {
-        (void)syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), number);
+        (void)syscall(SYS_tgkill, shim_process_id(), syscall(SYS_gettid), number);
     }
 }

@@ -18,7 +18,6 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -235,7 +234,7 @@ static pid_t server;
 /* Also true in a child of vfork(), which cannot be distinguished. */
 static bool is_the_server(void)
 {
-    return shim_current != NULL && (pid_t)syscall(SYS_getpid) == server;
+    return shim_current != NULL && shim_process_id() == server;
 }
 
 int execve(const char *path, char *const arguments[], char *const environment[])
@@ -287,6 +286,6 @@ static void keep_own_programs(void)
 
 void shim_programs_install(void)
 {
-    server = (pid_t)syscall(SYS_getpid);
+    server = shim_process_id();
     pthread_atfork(lock_programs, unlock_programs, keep_own_programs);
 }

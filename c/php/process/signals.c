@@ -7,13 +7,13 @@
  * unblock the signal of PHP's time limit and that of an alarm for themselves. Signals that a request sends to its own
  * process do not arrive here (php/libc/own_signals.c). */
 #include "compat.h"
+#include "php/libc/libc.h"
 #include "php/process/process.h"
 #include "shim.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 static void blocked_signals(sigset_t *set)
@@ -37,14 +37,8 @@ static void unblock_in_child(void)
 /* libc uses two signals internally, which no mask blocks, and installs their handlers on first use. */
 static void ignore_signals_of_libc(void)
 {
-    const struct {
-        void (*handler)(int);
-        unsigned long flags;
-        void *restorer;
-        uint64_t mask;
-    } ignored = {.handler = SIG_IGN};
     for (int number = __SIGRTMIN; number < SIGRTMIN; number++) {
-        (void)syscall(SYS_rt_sigaction, number, &ignored, NULL, sizeof(ignored.mask));
+        shim_signal_handle_by(number, SIG_IGN);
     }
 }
 
