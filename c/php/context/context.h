@@ -227,8 +227,8 @@ typedef struct shim_wait_table {
     bool (*can_wait_for_process)(const void *caller);
     /* Waits until the descriptor is readable; a negative one could not be opened. */
     shim_process_waited (*for_process)(int descriptor);
-    /* Whether another request of the thread uses the stream, or its descriptor unless that is negative. */
-    bool (*is_in_use)(php_stream *stream, int descriptor);
+    /* Whether another request of the thread uses the stream, or its descriptor. */
+    bool (*is_in_use)(php_stream *stream);
 } shim_wait_table;
 extern shim_wait_table shim_wait_hooks;
 

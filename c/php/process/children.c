@@ -26,44 +26,33 @@
 
 /* ---- the log of a child ---- */
 
-typedef struct log_line {
-    char text[1024];
-    size_t length;
-} log_line;
+enum { LOG_LINE_MAX = 1024 };
 
-/* Appends a view, which is not terminated as PHP's snprintf() would require. */
-static void append(log_line *line, const char *before, shim_view what, size_t length_max)
-{
-    /* Leaves room for the line feed. */
-    const size_t room = sizeof(line->text) - 1 - line->length, gap = strlen(before);
-    size_t length = MIN(what.length, length_max);
-    if (length == 0 || room <= gap) {
-        return;
-    }
-    length = MIN(length, room - gap);
-    memcpy(line->text + line->length, before, gap);
-    memcpy(line->text + line->length + gap, what.bytes, length);
-    line->length += gap + length;
-}
+/* The arguments of %.*s. */
+#define AT_MOST(max, view) (int)MIN((view).length, (size_t)(max)), (view).bytes
 
 /* The thread that writes the log exists in the parent only. */
 static void write_log(void *request, const shim_log *record)
 {
     (void)request;
-    log_line line = {.length = 0};
-    char text[64];
-    const int begun = snprintf(text, sizeof(text), "svc: forked process %d: ", (int)getpid());
-    append(&line, "", shim_view_of(text, (size_t)begun), sizeof(text));
-    append(&line, "", record->message, 800);
-    append(&line, " ", record->context, 800);
-    if (record->file.length > 0) {
-        append(&line, " in ", record->file, 512);
-        const int number = snprintf(text, sizeof(text), "%u", record->line);
-        append(&line, ":", shim_view_of(text, (size_t)number), sizeof(text));
+    char *line = NULL;
+    const char *const space = record->context.length > 0 ? " " : "";
+    int length = record->file.length > 0
+                     ? asprintf(&line, "svc: forked process %d: %.*s%s%.*s in %.*s:%u\n", (int)getpid(),
+                                AT_MOST(800, record->message), space, AT_MOST(800, record->context),
+                                AT_MOST(512, record->file), record->line)
+                     : asprintf(&line, "svc: forked process %d: %.*s%s%.*s\n", (int)getpid(),
+                                AT_MOST(800, record->message), space, AT_MOST(800, record->context));
+    if (length < 0) {
+        return;
     }
-    line.text[line.length++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line.text, line.length);
+    if (length > LOG_LINE_MAX) {
+        length = LOG_LINE_MAX;
+        line[length - 1] = '\n';
+    }
+    ssize_t written = write(STDERR_FILENO, line, (size_t)length);
     (void)written;
+    free(line);
 }
 
 /* ---- the fork ---- */

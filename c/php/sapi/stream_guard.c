@@ -36,24 +36,10 @@ static void keep_own_open(void)
     }
 }
 
-/* Whether the stream has a descriptor, and reading it has no side effects. */
-static bool is_plain(const php_stream *stream)
-{
-    return php_stream_is(stream, PHP_STREAM_IS_STDIO) || strstr(stream->ops->label, "socket") != NULL;
-}
-
 /* Whether another request of the thread waits for a lock on the stream, or in a call that continues to use it. */
 static bool is_waited_for(php_stream *stream)
 {
-    int descriptor = -1;
-    if (shim_wait_hooks.is_in_use == NULL) {
-        return false;
-    }
-    if (is_plain(stream) && php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL,
-                                            (void **)&descriptor, 0) != SUCCESS) {
-        descriptor = -1;
-    }
-    return shim_wait_hooks.is_in_use(stream, descriptor);
+    return shim_wait_hooks.is_in_use != NULL && shim_wait_hooks.is_in_use(stream);
 }
 
 static bool may_close(const zend_execute_data *call)

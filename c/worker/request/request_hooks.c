@@ -103,10 +103,21 @@ static shim_process_waited wait_for_process(int descriptor)
     }
 }
 
-static bool is_in_use(php_stream *stream, int descriptor)
+/* Whether the stream has a descriptor, and reading it has no side effects. */
+static bool is_plain(const php_stream *stream)
 {
-    return shim_large_object_is_busy(stream) ||
-           (descriptor >= 0 && (shim_is_being_locked(descriptor) || shim_watches_use(descriptor)));
+    return php_stream_is(stream, PHP_STREAM_IS_STDIO) || strstr(stream->ops->label, "socket") != NULL;
+}
+
+static bool is_in_use(php_stream *stream)
+{
+    int descriptor = -1;
+    if (shim_large_object_is_busy(stream)) {
+        return true;
+    }
+    return is_plain(stream) &&
+           php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) == SUCCESS &&
+           descriptor >= 0 && (shim_is_being_locked(descriptor) || shim_watches_use(descriptor));
 }
 
 void shim_wait_hooks_install(void)
