@@ -22,7 +22,7 @@ typedef struct shim_view {
     size_t length;
 } shim_view;
 
-/* A name and a value. */
+/* A name and a value, filled by the host; `bytes` is never NULL. */
 typedef struct shim_pair {
     shim_view name;
     shim_view value;

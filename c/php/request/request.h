@@ -55,11 +55,5 @@ extern bool (*shim_server_variables_reuse)(zval *array, const shim_pairs *variab
 void shim_server_variables_put(zend_array *array, const shim_pairs *variables, size_t first);
 /* Makes filter_input(INPUT_SERVER) read `array`, and takes over a reference to it. */
 void shim_filter_tell(zend_array *array);
-/* Returns the value of a variable; an empty string if it has none. */
-static inline const shim_view *shim_value_of(const shim_pair *pair)
-{
-    static const shim_view nothing = {.bytes = "", .length = 0};
-    return pair->value.bytes != NULL ? &pair->value : &nothing;
-}
 
 #endif

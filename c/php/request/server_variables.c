@@ -69,10 +69,9 @@ void shim_server_variables_put(zend_array *array, const shim_pairs *variables, s
     zend_hash_extend(array, zend_hash_num_elements(array) + (uint32_t)variables->count + 8, false);
     for (size_t i = first; i < variables->count; i++) {
         const shim_pair *pair = &variables->pairs[i];
-        const shim_view *said = shim_value_of(pair);
         zend_string *name = zend_string_init_fast(pair->name.bytes, pair->name.length);
         zval value;
-        ZVAL_STRINGL_FAST(&value, said->bytes, said->length);
+        ZVAL_STRINGL_FAST(&value, pair->value.bytes, pair->value.length);
         zend_hash_update(array, name, &value);
         zend_string_release(name);
     }
@@ -84,7 +83,7 @@ void shim_server_variables_put(zend_array *array, const shim_pairs *variables, s
 static void add_filtered(zval *array, const shim_pair *pair)
 {
     size_t length = 0;
-    char *value = estrndup(pair->value.bytes ? pair->value.bytes : "", pair->value.length);
+    char *value = estrndup(pair->value.bytes, pair->value.length);
     char *name = estrndup(pair->name.bytes, pair->name.length);
     if (sapi_module.input_filter(PARSE_SERVER, name, &value, pair->value.length, &length)) {
         php_register_variable_safe(name, value, length, array);

@@ -42,7 +42,7 @@ PHP_FUNCTION(getallheaders)
     for (size_t i = 0; i < fields.count; i++) {
         const shim_pair *field = &fields.pairs[i];
         zval value;
-        ZVAL_STRINGL(&value, field->value.bytes ? field->value.bytes : "", field->value.length);
+        ZVAL_STRINGL(&value, field->value.bytes, field->value.length);
         zend_symtable_str_update(Z_ARRVAL_P(return_value), field->name.bytes, field->name.length, &value);
     }
 }

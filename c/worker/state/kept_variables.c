@@ -35,17 +35,18 @@ static bool may_keep(const shim_pairs *variables)
  * only the entries after them have reference counts. */
 static zend_array *duplicate_kept(void)
 {
+    zend_array *const whole = kept;
     const uint32_t base = shim_process_variables_count();
-    if (kept->nNumUsed <= base) {
-        return zend_array_dup(kept);
+    if (whole->nNumUsed <= base) {
+        return zend_array_dup(whole);
     }
     zend_array *copy = emalloc(sizeof(*copy));
-    *copy = *kept;
+    *copy = *whole;
     GC_SET_REFCOUNT(copy, 1);
     GC_TYPE_INFO(copy) = GC_ARRAY;
-    HT_FLAGS(copy) = HT_FLAGS(kept) & HASH_FLAG_MASK;
-    HT_SET_DATA_ADDR(copy, emalloc(HT_SIZE(kept)));
-    memcpy(HT_GET_DATA_ADDR(copy), HT_GET_DATA_ADDR(kept), HT_USED_SIZE(kept));
+    HT_FLAGS(copy) = HT_FLAGS(whole) & HASH_FLAG_MASK;
+    HT_SET_DATA_ADDR(copy, emalloc(HT_SIZE(whole)));
+    memcpy(HT_GET_DATA_ADDR(copy), HT_GET_DATA_ADDR(whole), HT_USED_SIZE(whole));
     for (uint32_t i = base; i < copy->nNumUsed; i++) {
         zend_string_addref(copy->arData[i].key);
         Z_TRY_ADDREF(copy->arData[i].val);
@@ -53,8 +54,8 @@ static zend_array *duplicate_kept(void)
     return copy;
 }
 
-/* Makes `kept` an array without other references. */
-static void own_kept(void)
+/* Makes `kept` an array without other references, and returns it. */
+static zend_array *own_kept(void)
 {
     if (kept == NULL) {
         kept = shim_process_variables_copy();
@@ -63,6 +64,7 @@ static void own_kept(void)
         GC_DELREF(kept);
         kept = own;
     }
+    return kept;
 }
 
 /* Whether one of the variables from `first` on has the name of a variable of the process. It would replace that entry,
@@ -80,13 +82,13 @@ static bool replaces_any(const shim_pairs *variables, size_t first)
  * out of memory at any allocation; the array is then a mixture of both, which the next request turns into its own. */
 static bool keep(const shim_pairs *variables)
 {
-    own_kept();
+    zend_array *const array = own_kept();
     const size_t base = shim_process_variables_count();
     size_t i = 0;
-    for (; i < variables->count && base + i < kept->nNumUsed; i++) {
+    for (; i < variables->count && base + i < array->nNumUsed; i++) {
         const shim_pair *pair = &variables->pairs[i];
-        const shim_view *said = shim_value_of(pair);
-        Bucket *entry = &kept->arData[base + i];
+        const shim_view *said = &pair->value;
+        Bucket *entry = &array->arData[base + i];
         if (!zend_string_equals_cstr(entry->key, pair->name.bytes, pair->name.length)) {
             break;
         }
@@ -96,14 +98,14 @@ static bool keep(const shim_pairs *variables)
             zend_string_release(old);
         }
     }
-    while (kept->nNumUsed > base + i) {
-        zend_hash_del_bucket(kept, &kept->arData[kept->nNumUsed - 1]);
+    while (array->nNumUsed > base + i) {
+        zend_hash_del_bucket(array, &array->arData[array->nNumUsed - 1]);
     }
     if (replaces_any(variables, i)) {
         return false;
     }
     if (i < variables->count) {
-        shim_server_variables_put(kept, variables, i);
+        shim_server_variables_put(array, variables, i);
     }
     return true;
 }
