@@ -26,13 +26,19 @@ for name in "${tests[@]}"; do
     if [ "$name" = chaos ]; then has_chaos=true; else modules+=("$name"); fi
 done
 
-# Left out with AddressSanitizer, which handles stack overflows itself, keeps freed memory for a while, has to be the first
-# library that is loaded (async::loss preloads one), and replaces functions of libc (hooks::reach looks whose are called).
+# Left out with AddressSanitizer, which handles faults and stack overflows itself, keeps freed memory for a while, has to be
+# the first library that is loaded (async::loss preloads one, an example runs in valgrind), and replaces functions of libc
+# (hooks::reach looks whose are called).
 without_address=(
     async::loss::
     hooks::reach::
+    a_fault_ends_the_process
+    a_library_that_recurses_to_the_end_of_a_stack_costs_its_request_only
     a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error
     many_failures_leave_no_memory_behind
+    nothing_is_left_of_transfers
+    tasks_of_all_shapes_leave_nothing_behind
+    the_example_in_c_makes_no_mistake_with_memory
     unused_descriptions_are_freed
 )
 
