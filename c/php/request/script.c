@@ -219,6 +219,16 @@ static void end_streams(void)
     }
 }
 
+/* Shutdown functions and later code may have asked for the object of the request for the first time. */
+static void forget_object(void)
+{
+    if (Z_TYPE(shim_current->object) != IS_UNDEF) {
+        zend_try {
+            shim_object_forget(shim_current);
+        } zend_end_try();
+    }
+}
+
 ZEND_API void zend_deactivate_modules(void)
 {
     if (is_shutting_down) {
@@ -228,6 +238,7 @@ ZEND_API void zend_deactivate_modules(void)
         }
         shim_session_write();
         end_streams();
+        forget_object();
         /* PHP clears them before this code. */
         zend_llist_clean(&PG(tick_functions));
     }
@@ -359,11 +370,6 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
     }
     if (boot != NULL) {
         boot->stop();
-    }
-    if (Z_TYPE(context.object) != IS_UNDEF) {
-        zend_try {
-            shim_object_forget(&context);
-        } zend_end_try();
     }
     shut_down();
     if (boot != NULL) {
