@@ -18,6 +18,7 @@
  *             record_errors       errors would be recorded for a class that is no longer being linked
  *             error_reporting     later requests of the thread would report fatal errors only (highlight_string())
  *             in_autoload         the class would not be looked up again
+ *   standard  putenv_ht           a variable without a value would end the process when it is restored
  *             method caches       a method would run without the memory that could not be allocated (shim_callee_forget)
  *
  * Not reset: flags of objects (running generators, heaps and arrays that are being sorted, curl handles in a callback),
@@ -28,6 +29,7 @@
 #include "php/libc/libc.h"
 
 #include <ext/session/php_session.h>
+#include <ext/standard/basic_functions.h>
 #include <ext/standard/file.h>
 #include <stdlib.h>
 
@@ -174,6 +176,22 @@ void shim_callee_forget(void)
     }
 }
 
+/* putenv() adds an entry before it allocates what PHP restores from it. */
+static void drop_unfinished_variables(void)
+{
+    HashTable *variables = &BG(putenv_ht);
+    const dtor_func_t restore = variables->pDestructor;
+    zend_string *name;
+    const void *entry;
+    variables->pDestructor = NULL;
+    ZEND_HASH_FOREACH_STR_KEY_PTR(variables, name, entry) {
+        if (entry == NULL) {
+            zend_hash_del(variables, name);
+        }
+    } ZEND_HASH_FOREACH_END();
+    variables->pDestructor = restore;
+}
+
 void shim_bailout_recover(void)
 {
     BG(serialize_lock) = 0;
@@ -184,6 +202,7 @@ void shim_bailout_recover(void)
     PG(in_error_log) = false;
     shim_error_handling_reset();
     reset_error_reporting();
+    drop_unfinished_variables();
     if (EG(in_autoload) != NULL) {
         zend_hash_clean(EG(in_autoload));
     }
