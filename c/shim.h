@@ -270,7 +270,8 @@ typedef struct shim_span_callbacks {
     void (*set_status)(void *request, uint64_t span, shim_span_status status, shim_view description);
     /* Ends the span, complete or cut short (`is_cut`); the host ends the remaining spans when the request has ended. */
     void (*end)(void *request, uint64_t span, bool is_cut);
-    /* Fills in the `traceparent` to propagate: that of the span, or of the request if that is 0. Empty without a trace. */
+    /* Fills in the `traceparent` to propagate: that of the span, or of the request if that is 0. Leaves `out`, which is
+     * empty, as it is without a trace. */
     void (*traceparent)(void *request, uint64_t span, shim_view *out);
     /* Fills in the `tracestate` of the request's trace, within the limits of W3C Trace Context. Empty if there is none. */
     void (*tracestate)(void *request, shim_view *out);

@@ -221,27 +221,7 @@ static bool declare(zend_module_entry *module)
     return true;
 }
 
-/* A forked child has no host, which would fill the texts of a span. */
-static void return_no_trace(void *request, uint64_t span, shim_view *out)
-{
-    (void)request;
-    (void)span;
-    *out = (shim_view){0};
-}
-
-static void return_no_state(void *request, shim_view *out)
-{
-    return_no_trace(request, 0, out);
-}
-
-static void lose_host(shim_callbacks *host)
-{
-    host->span.traceparent = return_no_trace;
-    host->span.tracestate = return_no_state;
-}
-
 const shim_request_hooks shim_trace_request_hooks = {
     .declare = declare,
     .fail = shim_failure_note,
-    .fork = lose_host,
 };
