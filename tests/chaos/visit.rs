@@ -75,7 +75,8 @@ fn judge(program: &Program, answer: &Answer, reply: &Reply) -> Option<String> {
             .then(|| format!("status {}: {}", reply.status, brief(&text)));
     }
     let is_jump = answer.body.is_none();
-    if answer.may_fail && reply.status >= 500 {
+    // Once the head is sent, a failure cuts the response off.
+    if answer.may_fail && (reply.status >= 500 || !reply.is_whole) {
         return None;
     }
     // Until the head is sent, a failure may change it.
@@ -88,7 +89,7 @@ fn judge(program: &Program, answer: &Answer, reply: &Reply) -> Option<String> {
         Some(body) if *body != text => {
             return Some(format!("body {}\n        and not {}", brief(&text), brief(body)));
         }
-        Some(_) if !reply.is_whole && !answer.may_be_cut && !answer.may_fail => {
+        Some(_) if !reply.is_whole && !answer.may_be_cut => {
             return Some("a body without its end".into());
         }
         _ => {}

@@ -23,12 +23,12 @@ final class Depth
 
     public static function in_small_fiber(string $kind): void
     {
-        $size = ini_set('fiber.stack_size', '8K');
+        ini_set('fiber.stack_size', '8K');
         $fiber = new Fiber(self::reach(...));
         try {
             $fiber->start($kind);
         } finally {
-            ini_set('fiber.stack_size', $size);
+            ini_restore('fiber.stack_size');
         }
     }
 

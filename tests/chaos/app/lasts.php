@@ -51,6 +51,7 @@ trait Lasts
         try {
             session_set_save_handler(new LastSession($run), false);
             session_id("last-$this->id");
+            $this->own['session id'] = [static fn () => session_id(), "last-$this->id"];
             session_start();
         } finally {
             $this->in_handler--;
