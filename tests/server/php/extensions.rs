@@ -162,7 +162,8 @@ fn a_damaged_segment_of_shared_memory_costs_one_call() {
         return;
     }
     let svc = Svc::start(&[("index.php", SEGMENT)], &[("PHP_WORKERS", "1")]);
-    let tell = |call: &str, way: &str, value: i64| svc.get(&format!("/?call={call}&way={way}&value={value}")).text();
+    let tell =
+        |call: &str, way: &str, value: i64| svc.get(&format!("/?call={call}&way={way}&value={value}")).text();
     for (call, result) in [("get", "1000 "), ("has", "true "), ("put", "true "), ("remove", "true ")] {
         assert_eq!(tell(call, "none", 0), result);
         assert_eq!(tell(call, "small", 0), "false damaged");
