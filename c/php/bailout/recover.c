@@ -177,7 +177,7 @@ void shim_callee_forget(void)
 }
 
 /* putenv() adds an entry before it allocates what PHP restores from it. */
-static void drop_unfinished_variables(void)
+void shim_variables_drop_unfinished(void)
 {
     HashTable *variables = &BG(putenv_ht);
     const dtor_func_t restore = variables->pDestructor;
@@ -202,7 +202,7 @@ void shim_bailout_recover(void)
     PG(in_error_log) = false;
     shim_error_handling_reset();
     reset_error_reporting();
-    drop_unfinished_variables();
+    shim_variables_drop_unfinished();
     if (EG(in_autoload) != NULL) {
         zend_hash_clean(EG(in_autoload));
     }

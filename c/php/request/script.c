@@ -239,6 +239,7 @@ ZEND_API void zend_deactivate_modules(void)
         shim_session_write();
         end_streams();
         forget_object();
+        shim_variables_drop_unfinished();
         /* PHP clears them before this code. */
         zend_llist_clean(&PG(tick_functions));
     }

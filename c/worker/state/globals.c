@@ -8,6 +8,7 @@
  * Memory that the baseline snapshot points to belongs to the boot script: a request may only read it. Values that PHP
  * changes or frees in place are left out of the snapshot, or copied for each request when it begins. */
 #include "compat.h"
+#include "php/bailout/bailout.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
 #include "worker/engine/engine.h"
@@ -249,6 +250,7 @@ static void end_basic(void)
     free_string(&BG(ctype_string));
     free_string(&BG(CurrentStatFile));
     free_string(&BG(CurrentLStatFile));
+    shim_variables_drop_unfinished();
     zend_hash_destroy(&BG(putenv_ht));
     if (BG(umask) != -1) {
         umask((mode_t)BG(umask));
