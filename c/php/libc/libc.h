@@ -161,13 +161,16 @@ void shim_own_signals_become(void);
 
 /* ---- The system's log of a request (system_log.c) ---- */
 
+/* The arguments of the request's openlog(), and below them those of the boot script of its worker; NULL if it has not
+ * called it. */
+typedef struct shim_system_log_layers {
+    struct shim_log_settings *own;
+    struct shim_log_settings *boot;
+} shim_system_log_layers;
+extern __thread shim_system_log_layers shim_system_log;
 /* Call before threads run PHP. */
 void shim_system_log_install(void);
 void shim_system_log_end(void);
-void shim_system_log_capture(void);
-void shim_system_log_release(void);
-void *shim_system_log_take(void);
-void shim_system_log_give(void *log);
 
 /* ---- Environment, locale, signals, priority and the system's log ---- */
 

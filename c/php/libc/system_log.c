@@ -1,10 +1,9 @@
-/* The system's log as a request has opened it (openlog(), syslog(), closelog()).
+/* openlog(), syslog() and closelog() of a request.
  *
- * libc keeps one name, one set of options and one facility for the process, and of the name only the pointer. PHP frees a
- * name before it opens the log under the next one, so that a record of another thread would be written under freed
- * memory. Here each request has its own settings, and each thread writes its records one at a time under a lock, under
- * the name of its request. Between two records, libc has no name. In worker mode, a request starts with the settings of
- * the boot script. */
+ * libc has one identity, one set of options and one facility for the process, and stores only a pointer to the identity.
+ * PHP frees the identity before it calls openlog() with the next one, so that another thread could write a record with
+ * freed memory. Here each request has its own settings. A thread writes a record under a lock with the settings of its
+ * request, and clears the identity afterwards. */
 #include "compat.h"
 #include "php/libc/libc.h"
 
@@ -17,47 +16,50 @@
 extern void __syslog_chk(int priority, int flag, const char *format, ...);
 extern void __vsyslog_chk(int priority, int flag, const char *format, va_list arguments);
 
-typedef struct log_settings {
+struct shim_log_settings {
     int option;
     int facility;
-    /* Whether there is a name; libc uses that of the program otherwise. */
-    bool has_name;
-    char name[];
-} log_settings;
+    /* Whether there is an identity; libc uses the name of the program otherwise. */
+    bool has_identity;
+    char identity[];
+};
+typedef struct shim_log_settings log_settings;
 
-/* NULL unless the request has opened the log, or the boot script of this worker has. */
-static __thread log_settings *own_log;
-static __thread log_settings *boot_log;
+__thread shim_system_log_layers shim_system_log;
 
-/* Held while libc has a name. */
+/* Held while libc has an identity. */
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
-void openlog(const char *name, int option, int facility)
+void openlog(const char *identity, int option, int facility)
 {
-    const size_t size = name != NULL ? strlen(name) + 1 : 0;
+    const size_t size = identity != NULL ? strlen(identity) + 1 : 0;
     log_settings *log = malloc(sizeof(*log) + size);
-    free(own_log);
-    own_log = log;
+    free(shim_system_log.own);
+    shim_system_log.own = log;
     if (log == NULL) {
         return;
     }
-    /* libc keeps the facility of whoever was last if this one is 0. */
-    *log = (log_settings){.option = option, .facility = facility != 0 ? facility : LOG_USER, .has_name = name != NULL};
-    memcpy(log->name, name != NULL ? name : "", size);
+    /* A facility of 0 would leave that of the previous record in force. */
+    *log = (log_settings){
+        .option = option, .facility = facility != 0 ? facility : LOG_USER, .has_identity = identity != NULL};
+    memcpy(log->identity, identity != NULL ? identity : "", size);
 }
 
 void closelog(void)
 {
-    free(own_log);
-    own_log = NULL;
+    free(shim_system_log.own);
+    shim_system_log.own = NULL;
 }
 
 static void write_record(int priority, const char *format, va_list arguments)
 {
-    const log_settings *log = own_log != NULL ? own_log : boot_log;
+    static const log_settings defaults = {.facility = LOG_USER};
+    const log_settings *log = shim_system_log.own != NULL ? shim_system_log.own : shim_system_log.boot;
+    if (log == NULL) {
+        log = &defaults;
+    }
     pthread_mutex_lock(&writing);
-    LIBC(openlog)(log != NULL && log->has_name ? log->name : NULL, log != NULL ? log->option : 0,
-                  log != NULL ? log->facility : LOG_USER);
+    LIBC(openlog)(log->has_identity ? log->identity : NULL, log->option, log->facility);
     LIBC(vsyslog)(priority, format, arguments);
     LIBC(closelog)();
     pthread_mutex_unlock(&writing);
@@ -91,40 +93,14 @@ void __syslog_chk(int priority, int flag, const char *format, ...)
     va_end(arguments);
 }
 
-/* ---- the settings of a request ---- */
-
 void shim_system_log_end(void)
 {
     closelog();
 }
 
-void shim_system_log_capture(void)
-{
-    boot_log = own_log;
-    own_log = NULL;
-}
-
-void shim_system_log_release(void)
-{
-    free(boot_log);
-    boot_log = NULL;
-}
-
-void *shim_system_log_take(void)
-{
-    void *log = own_log;
-    own_log = NULL;
-    return log;
-}
-
-void shim_system_log_give(void *log)
-{
-    own_log = log;
-}
-
 /* ---- forked children ---- */
 
-/* A child has no thread that would unlock the mutex. libc's own lock is held under it only. */
+/* The thread that holds the mutex does not exist in a child. libc's own lock is held under the mutex only. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&writing);

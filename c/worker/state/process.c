@@ -8,14 +8,14 @@ void shim_process_capture(void)
 {
     shim_environment = (shim_overlay){.boot = shim_environment.own};
     shim_locale = (shim_locale_layers){.boot = shim_locale.own};
-    shim_system_log_capture();
+    shim_system_log = (shim_system_log_layers){.boot = shim_system_log.own};
 }
 
 void shim_process_release(void)
 {
     shim_environment = (shim_overlay){.own = shim_environment.boot};
     shim_locale = (shim_locale_layers){.own = shim_locale.boot};
-    shim_system_log_release();
+    shim_system_log = (shim_system_log_layers){.own = shim_system_log.boot};
 }
 
 /* Exchanges the request's own locale. */
@@ -31,8 +31,9 @@ static void use_locale(locale_t own)
 void shim_process_suspend(shim_process_state *state)
 {
     *state = (shim_process_state){
-        .variables = shim_environment.own, .locale = shim_locale.own, .log = shim_system_log_take()};
+        .variables = shim_environment.own, .locale = shim_locale.own, .log = shim_system_log.own};
     shim_environment.own = NULL;
+    shim_system_log.own = NULL;
     use_locale(NULL);
     shim_own_signals_suspend(&state->signals);
     shim_attributes_suspend(&state->attributes);
@@ -42,7 +43,7 @@ void shim_process_resume(const shim_process_state *state)
 {
     shim_environment.own = state->variables;
     use_locale(state->locale);
-    shim_system_log_give(state->log);
+    shim_system_log.own = state->log;
     shim_own_signals_resume(&state->signals);
     shim_attributes_resume(&state->attributes);
 }

@@ -14,8 +14,7 @@
 typedef struct shim_process_state {
     struct shim_variable *variables;
     locale_t locale;
-    /* Settings that php/libc/system_log.c defines. */
-    void *log;
+    struct shim_log_settings *log;
     shim_own_signals_state signals;
     shim_attributes_state attributes;
 } shim_process_state;

@@ -1,9 +1,9 @@
-//! What libc keeps for the process although each request has its own: the settings of the system's log.
+//! The arguments of `openlog()`, which libc keeps for the process and svc for each request.
 
 use svc_testing::c;
 use svc_testing::tasks::{Mode, PLACES, TaskServer};
 
-/// For `LOG_PERROR`, with which libc writes each record to the standard error of the process, too.
+/// `LOG_PERROR` copies each record to standard error, which the test redirects to a file.
 const CODE: &str = r"
 function errors_to_file(string $n): bool { return test_stderr(DIR . '/errors'); }
 function records(string $n): void
@@ -20,7 +20,7 @@ function others(string $n): void
     syslog(LOG_DEBUG, 'of the third');
     closelog();
 }
-function unopened(string $n): void { syslog(LOG_DEBUG, 'of nobody'); }
+function unopened(string $n): void { syslog(LOG_DEBUG, 'without openlog'); }
 function renames(string $n): void
 {
     $end = microtime(true) + 3;
@@ -40,7 +40,7 @@ fn server() -> TaskServer {
 }
 
 #[test]
-fn a_request_writes_to_the_systems_log_as_it_has_opened_it() {
+fn a_request_s_records_have_its_own_identity_and_options() {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("stderr.so");
     c::extension(include_str!("../../php/stderr.c"), &library);
@@ -66,7 +66,7 @@ fn a_request_writes_to_the_systems_log_as_it_has_opened_it() {
 }
 
 #[test]
-fn a_name_in_the_systems_log_is_not_read_after_it_was_freed() {
+fn an_identity_is_not_read_after_it_was_freed() {
     let running = server().start(Mode::Classic);
     let mut clients = ["renames", "writes"].map(|function| running.send(function, ""));
     for client in &mut clients {
