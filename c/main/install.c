@@ -64,9 +64,21 @@ static bool has_libc_functions(void)
     return shim_libc_hidden() == NULL;
 }
 
+static char not_exported[96];
+
+static bool has_libphp_functions(void)
+{
+    const char *name = shim_libphp_missing();
+    if (name != NULL) {
+        (void)snprintf(not_exported, sizeof(not_exported), "libphp does not export %s()", name);
+    }
+    return name == NULL;
+}
+
 static const step before_php[] = {
     {.attempt = has_libc_functions,
      .failure = "the executable does not export its replacements of libc functions (c/php/libc/libc_names.def)"},
+    {.attempt = has_libphp_functions, .failure = not_exported},
     {.attempt = shim_iterative_free_install, .failure = "libphp does not export the functions that free objects and arrays"},
     {.install = shim_syscall_elision_install},
     {.install = shim_own_signals_install},

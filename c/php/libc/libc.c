@@ -83,6 +83,19 @@ const char *shim_libc_hidden(void)
     return NULL;
 }
 
+const char *shim_libphp_missing(void)
+{
+    static const char *const prefixes[] = {"_php_", "sapi_", "ts_", "tsrm_", "virtual_", "zend_"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        for (size_t at = 0; at < sizeof(prefixes) / sizeof(prefixes[0]); at++) {
+            if (strncmp(names[i], prefixes[at], strlen(prefixes[at])) == 0 && dlsym(RTLD_NEXT, names[i]) == NULL) {
+                return names[i];
+            }
+        }
+    }
+    return NULL;
+}
+
 #ifdef __SANITIZE_ADDRESS__
 /* Libraries call the functions above while they are being loaded, which is before the sanitizer is initialized. */
 extern void __asan_init(void);

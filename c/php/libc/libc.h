@@ -109,6 +109,8 @@ extern void (*shim_on_library_loaded)(void);
 /* Returns the first name of libc_names.def that libraries do not find in the executable; NULL if they find all of
  * them. */
 const char *shim_libc_hidden(void);
+/* Returns the first of its names that is a function of libphp and that libphp does not export; NULL if there is none. */
+const char *shim_libphp_missing(void);
 /* Where a place of the code keeps the function that it has looked up. */
 #define SHIM_SLOT __extension__({ static void *shim_slot; &shim_slot; })
 #define LIBC(name) ((__typeof__(&name))shim_libc(SHIM_SLOT, #name))
