@@ -16,8 +16,8 @@ void shim_session_write(void);
 /* Resets the flags. May run session handlers and bail out. Call at the bottom of a request, whether or not there was a
  * bailout. */
 void shim_bailout_recover(void);
-/* Call before PHP restores the environment: a bailout in putenv() leaves an entry without a value. */
-void shim_variables_drop_unfinished(void);
+/* Removes the entry without a value that a bailout in putenv() leaves. Call before PHP destroys the table. */
+void shim_putenv_drop_unfinished(void);
 /* Resets error handling to the default. */
 void shim_error_handling_reset(void);
 /* Before a bailout: makes the caller forget the method that it was about to call. */

@@ -18,8 +18,8 @@
  *             record_errors       errors would be recorded for a class that is no longer being linked
  *             error_reporting     later requests of the thread would report fatal errors only (highlight_string())
  *             in_autoload         the class would not be looked up again
- *   standard  putenv_ht           a variable without a value would end the process when it is restored
  *             method caches       a method would run without the memory that could not be allocated (shim_callee_forget)
+ *   standard  putenv_ht           the destructor of a variable without a value would follow a NULL pointer
  *
  * Not reset: flags of objects (running generators, heaps and arrays that are being sorted, curl handles in a callback),
  * which affect only these objects; and the state of soap, which affects only the message of the request's next error. */
@@ -148,8 +148,8 @@ void shim_error_handling_reset(void)
     EG(record_errors) = false;
 }
 
-/* Functions that change the level without changing its directive. PHP restores it with the directive where `@` or a
- * script has changed that. */
+/* highlight_string() lowers the level without its directive, and a bailout skips the restoration. Where the directive was
+ * modified, by ini_set() or `@`, PHP itself restores both. */
 static void reset_error_reporting(void)
 {
     const zend_ini_entry *level = zend_hash_str_find_ptr(EG(ini_directives), "error_reporting", sizeof("error_reporting") - 1);
@@ -176,8 +176,8 @@ void shim_callee_forget(void)
     }
 }
 
-/* putenv() adds an entry before it allocates what PHP restores from it. */
-void shim_variables_drop_unfinished(void)
+/* putenv() adds an entry to the table before it allocates the value of the entry. */
+void shim_putenv_drop_unfinished(void)
 {
     HashTable *variables = &BG(putenv_ht);
     const dtor_func_t restore = variables->pDestructor;
@@ -202,7 +202,7 @@ void shim_bailout_recover(void)
     PG(in_error_log) = false;
     shim_error_handling_reset();
     reset_error_reporting();
-    shim_variables_drop_unfinished();
+    shim_putenv_drop_unfinished();
     if (EG(in_autoload) != NULL) {
         zend_hash_clean(EG(in_autoload));
     }

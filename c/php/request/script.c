@@ -219,7 +219,7 @@ static void end_streams(void)
     }
 }
 
-/* Shutdown functions and later code may have asked for the object of the request for the first time. */
+/* Called after the last code of a script, which may be the first to call Svc\Request::current(). */
 static void forget_object(void)
 {
     if (Z_TYPE(shim_current->object) != IS_UNDEF) {
@@ -239,7 +239,7 @@ ZEND_API void zend_deactivate_modules(void)
         shim_session_write();
         end_streams();
         forget_object();
-        shim_variables_drop_unfinished();
+        shim_putenv_drop_unfinished();
         /* PHP clears them before this code. */
         zend_llist_clean(&PG(tick_functions));
     }

@@ -250,7 +250,7 @@ static void end_basic(void)
     free_string(&BG(ctype_string));
     free_string(&BG(CurrentStatFile));
     free_string(&BG(CurrentLStatFile));
-    shim_variables_drop_unfinished();
+    shim_putenv_drop_unfinished();
     zend_hash_destroy(&BG(putenv_ht));
     if (BG(umask) != -1) {
         umask((mode_t)BG(umask));
