@@ -1,15 +1,14 @@
-/* Pages of mapped files that another process or request has truncated.
+/* SIGBUS in mappings of files that were truncated.
  *
- * A thread that reads a page of a mapped file beyond the end of the file receives SIGBUS, which ends the process.
- * Libraries are kept from mapping files where they do not depend on it (at the end of this file). The other mappings may
- * still lose a page: a font, a database of an extension, the index of SQLite's write-ahead log, truncated by a request or by
- * another program. The handler lets the access succeed: the file of a mapping that is shared for writing is extended
- * again, so that all processes that share it see the same contents; any other mapping gets empty pages from there to
- * its end. The library's results are not trustworthy then, so the request ends with a fatal error as soon as the call
- * returns.
+ * Accessing a mapped page beyond the end of its file raises SIGBUS, which ends the process. Libraries that work without
+ * mappings get none (at the end of this file). Other mappings can still lose pages when a request or another program
+ * truncates the file: fonts, databases of extensions, the index of SQLite's write-ahead log. The handler makes the access
+ * succeed. It extends the file of a mapping that is shared and writable, so that all processes see the same contents; any
+ * other mapping gets pages of zeros from the fault to its end. The library's results are not trustworthy after that, so
+ * the request ends with a fatal error when the call returns.
  *
- * The handler calls the kernel, and nothing of libc that could take a lock. It passes other faults on to the previous handler: broken
- * memory, a mapping of code, memory without a file, or a shared file without an open descriptor. */
+ * The handler makes system calls, and calls no function of libc that takes a lock. It passes on all other faults: invalid
+ * memory, mappings of code, anonymous memory, and shared files without an open descriptor. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"

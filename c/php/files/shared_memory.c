@@ -1,9 +1,8 @@
-/* Segments of shared memory (the extension sysvshm).
+/* Validates segments of shared memory (the extension sysvshm).
  *
- * PHP follows the offsets that a segment contains without looking where they lead. Every program that knows the key can
- * write there, shmop_write() among others, and a request that read such a segment would end the whole process. Here a
- * segment is compared with its size before PHP uses it. Programs that write at the same time need a semaphore, as under
- * php-fpm. */
+ * PHP follows the offsets in a segment unchecked. Any program that knows the key can overwrite them, as can
+ * shmop_write(), and PHP would then access memory outside of the segment. The four functions that follow offsets
+ * therefore check them against the size of the segment first. Concurrent writers need a semaphore, as under php-fpm. */
 #include "compat.h"
 #include "php/files/files.h"
 #include "php/engine/engine.h"
@@ -61,7 +60,7 @@ static bool is_sound(const segment *segment)
     return true;
 }
 
-/* Whether PHP's function can be called. */
+/* Returns whether PHP's function may be called; warns and sets its result otherwise. */
 static bool is_usable(zend_execute_data *execute_data, zval *return_value)
 {
     const zval *given = ZEND_NUM_ARGS() > 0 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
