@@ -155,8 +155,8 @@ impl Log {
     }
 }
 
-/// A file whose writes wait for room even if it is in non-blocking mode: each process that has the same open file, and
-/// each script (`stream_set_blocking()` of `php://stdout`), can switch that on for all of them.
+/// A file whose writes block until there is room. `O_NONBLOCK` belongs to the open file description: any process that
+/// shares it can set the flag, and so can a script, with `stream_set_blocking()` on `php://stdout`.
 struct BlockingFile(File);
 
 impl Write for BlockingFile {

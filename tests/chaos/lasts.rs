@@ -7,12 +7,12 @@ use serde_json::json;
 
 use crate::grammar::{Dice, Op, Place, Program, Temper, operations};
 
-/// Things whose end calls the script.
+/// What is left open. Its end calls code of the script.
 const PLACES: [&str; 7] = ["close", "flush", "directory", "filter", "closing", "destructor", "generator"];
 /// `fiber`: a static property with a fiber that is suspended in the script's own code; `call`: in a function of PHP, so
 /// that it ends with its request; `lost`: a cycle with a fiber.
 const KEEPERS: [&str; 5] = ["static", "cycle", "call", "fiber", "lost"];
-/// What the code does in the end.
+/// How the code ends.
 const ENDS: [&str; 12] = [
     "quiet", "echo", "header", "exit", "throw", "suspend", "sleep", "task", "leave", "http", "closed", "open",
 ];
@@ -83,7 +83,7 @@ pub(crate) fn add(dice: &mut Dice, program: &mut Program, temper: Temper) {
     if dice.one_in(2) {
         let is_finished = program.ops.iter().any(|op| op.name == "finish");
         let op = last(dice, temper, is_finished);
-        // A task whose result nobody reads may end in any way.
+        // A task that is not awaited may end in any way.
         let task = program.ops.iter_mut().find(|op| {
             op.name == "task" && ["cancel", "detach", "leave"].contains(&op.text(0)) && op.ops.is_some()
         });

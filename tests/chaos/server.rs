@@ -43,7 +43,7 @@ pub(crate) enum Mode {
     Worker,
     /// With runtime hooks: PHP's own functions wait as `Svc\sleep()` does.
     Hooks,
-    /// Each request has a thread alone: most failures are bugs of the model.
+    /// Each request has a thread to itself. Most differences that this mode finds are faults of the model.
     Classic,
 }
 

@@ -81,7 +81,7 @@ trait Lasts
         };
     }
 
-    /** A request to the server itself, which may have no thread for it, or to nobody. */
+    /** A request to the server itself, which may have no free thread, or to a closed port. */
     private function do_http(string $to): void
     {
         $port = $to === 'own' ? (int) @file_get_contents(getenv('CHAOS_PLACE') . '/port') : 1;
@@ -107,7 +107,7 @@ trait Lasts
     }
 }
 
-/** Things with last code, and who keeps them. */
+/** Streams, objects and buffers whose end runs code of the script, and what keeps them until then. */
 final class Last
 {
     /** More would only repeat what the others do at the end of the thread. */
