@@ -72,7 +72,9 @@ Svc\Worker::serve(function () {
     if (isset($_GET['fork'])) {
         $child = test_fork();
         if ($child === 0) {
-            file_put_contents(__DIR__ . '/child', gethostbyname($name));
+            file_put_contents(__DIR__ . '/answer', gethostbyname($name));
+            // A file exists before it has its contents.
+            rename(__DIR__ . '/answer', __DIR__ . '/child');
             return;
         }
         until('child');
