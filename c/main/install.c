@@ -82,7 +82,7 @@ static const step before_php[] = {
     {.attempt = shim_iterative_free_install, .failure = "libphp does not export the functions that free objects and arrays"},
     {.install = shim_syscall_elision_install},
     {.install = shim_own_signals_install},
-    {.install = shim_system_log_install},
+    {.install = shim_libc_install},
 #ifdef SVC_WORKER
     {.install = shim_reactor_install},
 #endif

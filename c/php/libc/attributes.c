@@ -1,4 +1,5 @@
-/* Attributes of the process or of its threads that scripts would change for all requests (posix, pcntl, proc_nice()).
+/* Attributes of the process or of its threads that scripts would change, or see, for all requests (posix, pcntl,
+ * proc_nice(), getrusage()).
  *
  * Identity, session, process group, namespaces and resource limits belong to the process: a change by one request would
  * affect all requests permanently. The calls fail with EPERM, as the kernel refuses them to an unprivileged user.
@@ -18,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/times.h>
 #include <unistd.h>
 
 /* ---- umask and the working directory ---- */
@@ -224,6 +226,31 @@ int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *processors)
         before.processors = first;
     }
     return result;
+}
+
+/* ---- CPU time ---- */
+
+/* To its script, the CPU time of a request's thread is that of the process; that of the process counts all requests. */
+int getrusage(__rusage_who_t who, struct rusage *usage)
+{
+    return LIBC(getrusage)(who == RUSAGE_SELF && shim_is_in_request() ? RUSAGE_THREAD : who, usage);
+}
+
+static clock_t to_ticks(struct timeval time)
+{
+    const long per_second = sysconf(_SC_CLK_TCK);
+    return time.tv_sec * per_second + time.tv_usec * per_second / 1000000;
+}
+
+clock_t times(struct tms *ticks)
+{
+    const clock_t now = LIBC(times)(ticks);
+    struct rusage usage;
+    if (ticks != NULL && shim_is_in_request() && getrusage(RUSAGE_SELF, &usage) == 0) {
+        ticks->tms_utime = to_ticks(usage.ru_utime);
+        ticks->tms_stime = to_ticks(usage.ru_stime);
+    }
+    return now;
 }
 
 /* ---- requests that share a thread, and their end ---- */

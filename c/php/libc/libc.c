@@ -8,6 +8,7 @@
 #include "php/libc/libc.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 /* Finds the definition of `name` that follows the executable's, and stores it in `slot`. Can be called on any thread,
  * at any time. */
@@ -33,6 +34,24 @@ void *shim_library(void **slot, const char *name, const char *const *files, size
         }
     }
     return function;
+}
+
+static pthread_mutex_t state_of_process = PTHREAD_MUTEX_INITIALIZER;
+
+void shim_libc_lock(void)
+{
+    pthread_mutex_lock(&state_of_process);
+}
+
+void shim_libc_unlock(void)
+{
+    pthread_mutex_unlock(&state_of_process);
+}
+
+/* A thread that holds the lock would not exist in a child. */
+void shim_libc_install(void)
+{
+    (void)pthread_atfork(shim_libc_lock, shim_libc_unlock, shim_libc_unlock);
 }
 
 const char *shim_library_at(const void *address)

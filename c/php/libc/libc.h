@@ -96,6 +96,11 @@ bool shim_process_variables_have(const char *name, size_t length);
 /* ---- libc's own functions, behind the executable's replacements of the same name (libc.c) ---- */
 
 void *shim_libc(void **slot, const char *name);
+/* Protect state that libc keeps for the process. A fork waits until no thread holds the lock. */
+void shim_libc_lock(void);
+void shim_libc_unlock(void);
+/* Call before threads run PHP. */
+void shim_libc_install(void);
 /* Does the same for a function of a library that is loaded with libphp, or later with an extension; `files` are the
  * possible names of the library. NULL means that it is not loaded, so that the function is never called. */
 void *shim_library(void **slot, const char *name, const char *const *files, size_t count);
@@ -170,11 +175,19 @@ typedef struct shim_system_log_layers {
     struct shim_log_settings *boot;
 } shim_system_log_layers;
 extern __thread shim_system_log_layers shim_system_log;
-/* Call before threads run PHP. */
-void shim_system_log_install(void);
 void shim_system_log_end(void);
 
-/* ---- Environment, locale, signals, priority and the system's log ---- */
+/* ---- The text domain of a request (gettext.c) ---- */
+
+/* The domain that the request has set, and that of the boot script of its worker; NULL if it has set none. */
+typedef struct shim_text_domain_layers {
+    char *own;
+    char *boot;
+} shim_text_domain_layers;
+extern __thread shim_text_domain_layers shim_text_domain;
+void shim_text_domain_end(void);
+
+/* ---- Environment, locale, signals, priority, the system's log and the text domain ---- */
 
 /* Call when a request has ended. */
 static inline void shim_process_end(void)
@@ -182,6 +195,7 @@ static inline void shim_process_end(void)
     shim_environment_clear();
     shim_locale_end();
     shim_system_log_end();
+    shim_text_domain_end();
     shim_own_signals_end();
     shim_attributes_end();
 }

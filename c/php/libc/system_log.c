@@ -7,7 +7,6 @@
 #include "compat.h"
 #include "php/libc/libc.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <syslog.h>
@@ -26,9 +25,6 @@ struct shim_log_settings {
 typedef struct shim_log_settings log_settings;
 
 __thread shim_system_log_layers shim_system_log;
-
-/* Held while libc has an identity. */
-static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 void openlog(const char *identity, int option, int facility)
 {
@@ -58,11 +54,11 @@ static void write_record(int priority, const char *format, va_list arguments)
     if (log == NULL) {
         log = &defaults;
     }
-    pthread_mutex_lock(&writing);
+    shim_libc_lock();
     LIBC(openlog)(log->has_identity ? log->identity : NULL, log->option, log->facility);
     LIBC(vsyslog)(priority, format, arguments);
     LIBC(closelog)();
-    pthread_mutex_unlock(&writing);
+    shim_libc_unlock();
 }
 
 void vsyslog(int priority, const char *format, va_list arguments)
@@ -96,22 +92,4 @@ void __syslog_chk(int priority, int flag, const char *format, ...)
 void shim_system_log_end(void)
 {
     closelog();
-}
-
-/* ---- forked children ---- */
-
-/* The thread that holds the mutex does not exist in a child. libc's own lock is held under the mutex only. */
-static void before_fork(void)
-{
-    pthread_mutex_lock(&writing);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&writing);
-}
-
-void shim_system_log_install(void)
-{
-    (void)pthread_atfork(before_fork, after_fork, after_fork);
 }

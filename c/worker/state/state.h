@@ -9,12 +9,13 @@
 #include <sys/stat.h>
 #include <zend_virtual_cwd.h>
 
-/* ---- Environment, locale, signals, priority and the system's log (process.c) ---- */
+/* ---- Environment, locale, signals, priority, the system's log and the text domain (process.c) ---- */
 
 typedef struct shim_process_state {
     struct shim_variable *variables;
     locale_t locale;
     struct shim_log_settings *log;
+    char *text_domain;
     shim_own_signals_state signals;
     shim_attributes_state attributes;
 } shim_process_state;
