@@ -185,7 +185,7 @@ static void close_streams(void)
     }
 }
 
-static zend_never_inline uint32_t count_streams(void)
+static __attribute__((noinline)) uint32_t count_streams(void)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < EG(regular_list).nNumUsed; i++) {
