@@ -100,6 +100,8 @@ typedef struct shim_io_callbacks {
     void (*finish)(void *request);
     /* Ends the response because max_execution_time has ended the script; shutdown functions still run. */
     void (*time_limit)(void *request);
+    /* Called when an error has ended the script, whose output so far may still follow. `is_lost`: it ends the worker, too. */
+    void (*failed)(void *request, bool is_lost);
     /* Reports an uncaught exception or a fatal error: its class, its message, and its trace, which begins with the place.
      * Called if the request is recorded, and for each request with the option `reports_failures`. */
     void (*fail)(void *request, shim_view class_name, shim_view message, shim_view trace, bool is_exception);

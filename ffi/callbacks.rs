@@ -54,6 +54,7 @@ pub(crate) fn callbacks<R: Runtime>() -> shim_callbacks {
             send_interim: Some(send_interim),
             finish: Some(finish),
             time_limit: Some(time_limit),
+            failed: Some(failed),
             fail: Some(fail),
             is_gone: Some(is_gone),
             is_crowded: Some(is_crowded),
@@ -121,6 +122,7 @@ callbacks! {
     };
     fn finish() -> () = (), |request_handle| request_handle.host().finish();
     fn time_limit() -> () = (), |request_handle| request_handle.host().time_limit();
+    fn failed(is_lost: bool) -> () = (), |request_handle| request_handle.host().failed(is_lost);
     fn fail(class: shim_view, message: shim_view, trace: shim_view, is_exception: bool) -> () = (), |request_handle| {
         // SAFETY: C's views are valid for this call, each of them.
         let [class, message, trace] = [class, message, trace].map(|text| unsafe { bytes(text) });

@@ -41,6 +41,8 @@ pub trait Host {
     fn finish(&mut self) {}
     /// Ends the response because `max_execution_time` has ended the script; shutdown functions still run.
     fn time_limit(&mut self) {}
+    /// Notes that an error has ended the script, whose output so far may still follow. `is_lost`: it ends the worker, too.
+    fn failed(&mut self, _is_lost: bool) {}
     /// Takes an uncaught failure that ends the script, if the request is recorded or all failures are reported.
     fn fail(&mut self, failure: &ScriptFailure<'_>) {
         if let Some(spans) = self.spans() {

@@ -72,6 +72,8 @@ pub(crate) struct Response {
     development: Option<Box<DevReply>>,
     /// Whether an error has ended the script, although its process presents the response as complete.
     has_error: bool,
+    /// Makes the response one of a failure: an error has ended the script before anything was sent.
+    failure: Option<Origin>,
     thread_context: Rc<ThreadContext>,
 }
 
@@ -91,6 +93,7 @@ impl Response {
             copy: None,
             development: thread_context.shared.development.as_ref().map(DevReply::new),
             has_error: false,
+            failure: None,
             exchange,
             thread_context,
         }
@@ -115,6 +118,16 @@ impl Response {
         {
             // A disconnected client needs no interim response.
             let _ = self.exchange.interim(status, reply_head(head, FieldUse::default()).fields);
+        }
+    }
+
+    /// Notes that an error has ended the script, whose output so far follows. If nothing was sent, the response has the
+    /// status of a failure, however long it is.
+    #[cfg(feature = "php")]
+    pub(crate) fn fail_script(&mut self, origin: Origin) {
+        if self.stage == ResponseStage::Gathering {
+            self.failure = Some(origin);
+            self.has_error = true;
         }
     }
 
@@ -182,7 +195,8 @@ impl Response {
             }
             (ResponseStage::Gathering, PhpOutcome::Complete | PhpOutcome::Aborted) => {
                 let is_shown = self.has_error && self.development.is_some();
-                self.complete(if is_shown { Origin::Fatal } else { Origin::Script });
+                let origin = if is_shown { Origin::Fatal } else { Origin::Script };
+                self.complete(self.failure.unwrap_or(origin));
             }
             (ResponseStage::Gathering, PhpOutcome::Fatal) => self.complete(Origin::Fatal),
             (ResponseStage::Gathering, PhpOutcome::Lost) => self.complete(Origin::WorkerLost),
@@ -192,7 +206,9 @@ impl Response {
                 if outcome == PhpOutcome::Aborted {
                     ReplyCopy::give_up(&self.exchange, RecordingEnd::ClientLeft);
                 }
-                self.end_stream(matches!(outcome, PhpOutcome::Complete));
+                let is_of_failure =
+                    self.failure.is_some() && matches!(outcome, PhpOutcome::Fatal | PhpOutcome::Lost);
+                self.end_stream(outcome == PhpOutcome::Complete || is_of_failure);
             }
         }
     }
@@ -259,6 +275,9 @@ impl Response {
         }
         self.stage = ResponseStage::Streaming;
         let mut head = self.head.take().unwrap_or_else(plain_head);
+        if let Some(origin) = self.failure {
+            set_origin(&mut head, origin);
+        }
         if !self.begin_copy(&head) {
             return self.defer_to_cache();
         }
@@ -370,20 +389,7 @@ impl Response {
 
     fn complete(&mut self, origin: Origin) {
         let mut head = self.head.take().unwrap_or_else(plain_head);
-        head.origin = origin;
-        let status = match origin {
-            Origin::TimeLimit => Some(504),
-            Origin::Fatal | Origin::WorkerLost if head.status < 500 => Some(500),
-            _ => None,
-        };
-        if let Some(status) = status {
-            head.status = status;
-            head.reason = None;
-            head.content_length = None;
-        }
-        if origin != Origin::Script {
-            head.file = None;
-        }
+        set_origin(&mut head, origin);
         if let Some(development) = self.development.as_mut().filter(|_| origin != Origin::Script) {
             development.replace(&self.exchange.request, &mut head, &mut self.gathered);
             self.written_bytes = self.gathered.len() as u64;
@@ -482,6 +488,21 @@ impl Response {
         let (coded, is_complete) = whole.end(body, true);
         self.thread_context.encoders.borrow_mut().put(whole.into_encoder());
         is_complete.then_some(coded)
+    }
+}
+
+/// Sets the origin. A failure has a status from 500 on, and neither a file nor the length that the script has announced.
+fn set_origin(head: &mut ReplyHead, origin: Origin) {
+    head.origin = origin;
+    if origin == Origin::Script {
+        return;
+    }
+    head.file = None;
+    head.content_length = None;
+    let status = if origin == Origin::TimeLimit { 504 } else { head.status.max(500) };
+    if status != head.status {
+        head.status = status;
+        head.reason = None;
     }
 }
 

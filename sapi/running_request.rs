@@ -12,7 +12,7 @@ use svc_core::config::RuntimeHook;
 use svc_core::dev::Failure;
 use svc_core::http::{Traceparent, Version, ip_text};
 use svc_core::observe::{Event, HookObstacle, Log, PhpLevel, PhpMessage};
-use svc_core::pool::{Claim, Exchange, Script};
+use svc_core::pool::{Claim, Exchange, Origin, Script};
 use svc_core::time;
 use svc_core::trace::{RequestPart, SpanContext, SpanStatus};
 
@@ -205,6 +205,10 @@ impl Host for RunningRequest {
             spans.fail(failure);
         }
         self.response.note_failure(|| failure_of(failure));
+    }
+
+    fn failed(&mut self, is_lost: bool) {
+        self.response.fail_script(if is_lost { Origin::WorkerLost } else { Origin::Fatal });
     }
 
     fn time_limit(&mut self) {

@@ -37,8 +37,8 @@ void shim_overflow_prepare(void);
 void shim_overflow_install(void);
 void shim_overflow_thread_start(void);
 void shim_overflow_thread_stop(void);
-/* After a bailout: returns whether it came from the end of a stack, and reports that as the request's error. */
-bool shim_overflow_report(void);
+/* Call after a bailout: if it came from the end of a stack, reports that as a fatal error of the script. */
+void shim_overflow_report(void);
 /* Returns the end of the stack that the thread runs on, below which the protected pages begin; NULL if it is unknown. */
 const char *shim_overflow_end(void);
 

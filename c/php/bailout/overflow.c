@@ -54,9 +54,11 @@ static ranges of_locks;
 static __thread struct {
     /* The end of the thread's own stack; NULL if no PHP runs on this thread. */
     char *end;
-    /* Whether the current bailout comes from the end of a stack, and the code that reached it. */
+    /* Whether the current bailout comes from the end of a stack, the code that reached it, and its line of the script. */
     bool was_reached;
     uintptr_t reached_by;
+    char file[MAXPATHLEN];
+    uint32_t line;
 } own;
 
 static char *end_of(zend_fiber_stack *stack)
@@ -134,6 +136,8 @@ static void on_fault(int number, siginfo_t *info, void *place)
     if (may_be_left(code, at < end + LAST_PAGES * page_size)) {
         own.was_reached = true;
         own.reached_by = code;
+        (void)snprintf(own.file, sizeof(own.file), "%s", zend_get_executed_filename());
+        own.line = zend_get_executed_lineno();
         shim_callee_forget();
         zend_bailout();
     }
@@ -144,10 +148,50 @@ static void on_fault(int number, siginfo_t *info, void *place)
     (void)mprotect((char *)((uintptr_t)at & ~(page_size - 1)), page_size, PROT_READ | PROT_WRITE);
 }
 
-bool shim_overflow_report(void)
+/* ---- the error ---- */
+
+/* Remembers the error for error_get_last(). */
+static void set_last_error(const shim_log *record)
+{
+    if (PG(last_error_message) != NULL) {
+        zend_string_release(PG(last_error_message));
+        zend_string_release(PG(last_error_file));
+    }
+    PG(last_error_type) = record->error_type;
+    PG(last_error_message) = zend_string_init(record->message.bytes, record->message.length, false);
+    PG(last_error_file) = zend_string_init(record->file.bytes, record->file.length, false);
+    PG(last_error_lineno) = (int)record->line;
+}
+
+/* Does what PHP and observe_error() (php/sapi/errors.c) do for a fatal error; the bailout has happened already. */
+static void report(const char *message)
+{
+    const shim_log record = {
+        .source = SHIM_LOG_ERROR,
+        .error_type = E_ERROR,
+        .message = shim_view_of(message, strlen(message)),
+        .file = shim_view_of(own.file, strlen(own.file)),
+        .line = own.line,
+    };
+    shim_host.io.error(&record);
+    shim_host.io.log(shim_request_host(), &record);
+    if (shim_current != NULL) {
+        shim_request_failed(shim_own_worker.serving);
+        SHIM_CALL_REQUEST_HOOKS(fail, &record, false);
+    }
+    if (!SG(headers_sent) && SG(sapi_headers).http_response_code == 200) {
+        SG(sapi_headers).http_response_code = 500;
+    }
+    /* A thread that ends a request has no code left that could ask. */
+    if (EG(active)) {
+        set_last_error(&record);
+    }
+}
+
+void shim_overflow_report(void)
 {
     if (!own.was_reached) {
-        return false;
+        return;
     }
     own.was_reached = false;
     close_pages(end_of_current());
@@ -157,20 +201,7 @@ bool shim_overflow_report(void)
         (void)snprintf(text, sizeof(text), "Maximum call stack size reached inside %.60s: its argument is nested too deeply",
                        library);
     }
-    const shim_log record = {
-        .source = SHIM_LOG_ERROR,
-        .error_type = E_ERROR,
-        .message = shim_view_of(text, strlen(text)),
-    };
-    shim_host.io.log(shim_request_host(), &record);
-    if (shim_current != NULL) {
-        shim_current->fatal = true;
-    }
-    /* PHP does the same for an error that ends a script. */
-    if (!SG(headers_sent) && SG(sapi_headers).http_response_code == 200) {
-        SG(sapi_headers).http_response_code = 500;
-    }
-    return true;
+    report(text);
 }
 
 /* ---- threads and process ---- */

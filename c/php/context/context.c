@@ -11,6 +11,16 @@ __thread shim_context *shim_current;
 bool shim_is_child;
 __thread bool shim_in_switch;
 
+void shim_request_failed(bool is_lost)
+{
+    const bool is_first = !shim_current->fatal;
+    shim_current->fatal = true;
+    /* The time limit has an answer of its own. */
+    if (is_first && !shim_current->timed_out && shim_current->host != NULL) {
+        shim_host.io.failed(shim_current->host, is_lost);
+    }
+}
+
 shim_outcome shim_outcome_of(const shim_context *context)
 {
     if (context->fatal) {

@@ -96,6 +96,9 @@ static inline void *shim_request_host(void)
     return shim_current != NULL ? shim_current->host : NULL;
 }
 
+/* Call when an error ends the current request, or its script; `is_lost`: by a bailout that costs the worker. */
+void shim_request_failed(bool is_lost);
+
 /* Returns the outcome of the request, given its flags so far. */
 shim_outcome shim_outcome_of(const shim_context *context);
 

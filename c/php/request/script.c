@@ -316,7 +316,7 @@ static void run_script(const shim_files *files)
             php_execute_script(&file);
         }
     } zend_end_try();
-    (void)shim_overflow_report();
+    shim_overflow_report();
     /* Drops the spans that a bailout has left open. */
     shim_current_span = 0;
     shim_script = NULL;
@@ -376,7 +376,7 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
     if (boot != NULL) {
         boot->stopped();
     }
-    (void)shim_overflow_report();
+    shim_overflow_report();
     shim_mutexes_return_to(0);
     shim_child_end();
     SHIM_CALL_REQUEST_HOOKS(cancel, &context);

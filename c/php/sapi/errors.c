@@ -129,7 +129,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         return;
     }
     if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
-        shim_current->fatal = true;
+        shim_request_failed(is_ours_to_bail_out(type));
         shim_execution_timer_taken();
         tell_late_limit(shim_current);
         /* Errors that report exceptions do not bail out. */
@@ -183,7 +183,7 @@ static void note_error(int type, zend_string *file, uint32_t line, zend_string *
     const bool is_fatal = (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0;
     if (is_fatal && zend_error_cb != observe_error && shim_current != NULL && !shim_in_switch
         && !is_left_to_script(type)) {
-        shim_current->fatal = true;
+        shim_request_failed(is_ours_to_bail_out(type));
     }
 }
 

@@ -95,7 +95,7 @@ bool shim_guard(const shim_checkpoint *here, void (*step)(void *), void *argumen
         return true;
     }
     restore(here);
-    (void)shim_overflow_report();
+    shim_overflow_report();
     return false;
 }
 

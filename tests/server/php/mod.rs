@@ -7,6 +7,7 @@ mod clients;
 mod databases;
 mod end;
 mod extensions;
+mod failed_output;
 mod frankenphp;
 mod gone_scripts;
 mod header_lines;

@@ -88,6 +88,12 @@ function nested(string $kind, int $depth): mixed
 function handle(): void
 {
     if (!isset($_GET['walk'])) { echo 'served'; return; }
+    register_shutdown_function(static function () {
+        $last = error_get_last();
+        if ($last === null) { return; }
+        $line = "$last[type] " . basename($last['file']) . ' ' . ($last['line'] > 0 ? 'line' : '') . " $last[message]\n";
+        file_put_contents(__DIR__ . '/last', $line, FILE_APPEND);
+    });
     [$one, $other] = [nested($_GET['kind'], 120000), nested($_GET['kind'], 120000)];
     $run = function () use ($one, $other) {
         ob_start();
@@ -125,11 +131,19 @@ fn a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error() {
             }
         }
         assert!(ended > 0, "nothing came to the end of a stack");
+        let message = "Maximum call stack size reached inside the engine: a structure is nested too deeply";
+        let last = std::fs::read_to_string(svc.root().join("last")).unwrap();
+        let told = format!("1 worker.php line {message}");
+        let overflows = last.lines().filter(|line| *line == told).count();
+        assert!(overflows > 0, "{mode}: {last}");
         eventually("it is logged", || {
-            let is_told =
-                |record: &serde_json::Value| record.to_string().contains("a structure is nested too deep");
-            svc.log().of("php").iter().any(is_told)
+            let is_told = |record: &serde_json::Value| {
+                let text = record.to_string();
+                text.contains(message) && text.contains("worker.php") && !text.contains("\"line\":0")
+            };
+            svc.log().of("php").iter().filter(|record| is_told(record)).count() == overflows
         });
+        assert_eq!(svc.metric("svc_php_errors_total{level=\"error\"}"), overflows as f64, "{mode}");
     }
 }
 

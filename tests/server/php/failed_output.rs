@@ -1,0 +1,91 @@
+//! Output of scripts that fail before anything was sent: the response has the status of a failure, and is whole.
+
+use svc_testing::Svc;
+use svc_testing::http2::Http2Client;
+
+/// Output of about `size` bytes, and then a failure.
+const HANDLER: &str = r"
+function nested(): array { for ($list = [], $n = 0; $n < 120000; $n++) { $list = [$list]; } return $list; }
+function fail(string $how): void
+{
+    match ($how) {
+        'exception' => throw new RuntimeException('thrown'),
+        'error' => no_such_function(),
+        'memory' => str_repeat('x', PHP_INT_MAX >> 4),
+        'user' => trigger_error('raised', E_USER_ERROR),
+        'stack' => (new Fiber(static fn () => mb_convert_encoding(nested(), 'UTF-8')))->start(),
+    };
+}
+function handle(): void
+{
+    if (!isset($_GET['size'])) { return; }
+    $text = str_repeat('x', (int) $_GET['size']);
+    if ($_GET['status'] !== '0') { http_response_code((int) $_GET['status']); }
+    header('X-Script: 1');
+    switch ($_GET['where']) {
+        case 'buffer': ob_start(); echo $text; break;
+        case 'callback': ob_start(static fn ($text) => $text); echo $text; break;
+        case 'both': echo substr($text, 0, 50000); ob_start(); echo substr($text, 50000); break;
+        case 'shutdown': register_shutdown_function(static function () use ($text) { echo $text; }); break;
+        case 'flush': register_shutdown_function(static function () use ($text) { echo $text; flush(); }); break;
+        case 'length': header('Content-Length: 5'); ob_start(); echo $text; break;
+        case 'sent': echo $text; ob_flush(); flush(); break;
+    }
+    fail($_GET['how']);
+}
+";
+
+const ENTRIES: [(&str, &str); 3] = [
+    ("classic", "handle();"),
+    ("serve", "Svc\\Worker::serve(handle(...));"),
+    ("loop", "while (frankenphp_handle_request(handle(...))) { }"),
+];
+
+/// The larger ones do not fit in a response that is sent in one piece.
+const SIZES: [usize; 4] = [0, 100, 100_000, 400_000];
+
+fn start(mode: &str, entry: &str) -> Svc {
+    let script = format!("<?php {HANDLER} {entry}");
+    let settings = [
+        ("PHP_WORKERS", "1"),
+        ("ENTRY_FILE", "index.php"),
+        ("WORKER_MODE_ENABLED", if mode == "classic" { "false" } else { "true" }),
+    ];
+    Svc::start_with(&[("index.php", &script)], &settings, &["memory_limit=256M", "display_errors=0"])
+}
+
+#[test]
+fn a_failure_before_the_head_is_a_whole_500_of_any_length() {
+    let modes = if cfg!(feature = "worker") { &ENTRIES[..] } else { &ENTRIES[..1] };
+    for (mode, entry) in modes {
+        let svc = start(mode, entry);
+        for how in ["exception", "error", "memory", "user", "stack"] {
+            for place in ["buffer", "callback", "both", "shutdown", "flush", "length"] {
+                let mut dropped = Vec::new();
+                for (size, status) in SIZES.into_iter().zip([0, 418, 503, 0]) {
+                    let path = format!("/?how={how}&where={place}&size={size}&status={status}");
+                    let before = svc.metric("svc_dropped_requests_total");
+                    let over_http1 = svc.get(&path);
+                    let over_http2 = Http2Client::connect(svc.main()).get(&path);
+                    for response in [over_http1, over_http2] {
+                        assert!(response.is_whole, "{mode} {path} is cut");
+                        assert_eq!(response.status, status.max(500), "{mode} {path}");
+                        assert_eq!(response.field("x-script"), Some("1"), "{mode} {path}");
+                        // PHP discards its buffers if memory has run out; the server explains an empty 500.
+                        let is_kept = size > 0 && how != "memory";
+                        let length = response.body.len();
+                        assert!(!is_kept || length == size, "{mode} {path}: {length} bytes");
+                    }
+                    dropped.push(svc.metric("svc_dropped_requests_total") - before);
+                }
+                assert!(
+                    dropped.iter().all(|count| *count == dropped[0]),
+                    "{mode} {how} {place}: {dropped:?}"
+                );
+            }
+        }
+        let path = "/?how=exception&where=sent&size=100&status=0";
+        let response = svc.get(path);
+        assert_eq!((response.status, response.is_whole), (200, false), "{mode} {path}");
+    }
+}
