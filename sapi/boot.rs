@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,7 @@ pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exi
     };
     // The signal mask is set before any other thread exists, so that all inherit it.
     svc_ffi::signals::block();
+    detach_stdin();
     // Its value is in `raw`; child processes of PHP must not inherit it.
     svc_ffi::environment::remove(&ServiceManagerConfig::VARIABLES);
     let config = match Config::resolve(raw) {
@@ -62,6 +64,14 @@ pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exi
     });
     log.shutdown();
     exit
+}
+
+/// Makes standard input empty: a script, or a program that it starts, would wait for a terminal or an open pipe for good.
+fn detach_stdin() {
+    if let Ok(null) = File::open("/dev/null") {
+        // Without it, standard input stays as it is.
+        let _ = rustix::stdio::dup2_stdin(null);
+    }
 }
 
 /// Adds the variables of the files to the environment, for PHP and its child processes. Must be called while no other

@@ -189,6 +189,7 @@ static const step after_modules[] = {
 #endif
     {.install = shim_overflow_install},
     {.install = shim_lost_pages_install},
+    {.install = shim_library_failures_install},
 #ifdef SVC_WORKER
     {.attempt = shim_stacks_install, .failure = NO_HANDLE},
     {.install = shim_modules_follow_stacks},

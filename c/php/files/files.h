@@ -21,6 +21,9 @@ int shim_flock_here(int descriptor, int operation, bool (*may_block)(int descrip
 
 /* Finds the functions that resolve paths. Call once, after PHP's modules have started. */
 void shim_paths_install(void);
+/* Call after the working directory of the request has changed: makes it that of the thread, if threads have their own, for
+ * relative paths that C libraries open (cookies of libcurl, databases that SQLite attaches, names of Unix sockets). */
+void shim_directory_follow(void);
 
 /* ---- Segments of shared memory (shared_memory.c) ---- */
 

@@ -74,6 +74,26 @@ static bool is_resolved(void)
 
 /* These definitions take precedence over those of libphp. */
 
+void shim_directory_follow(void)
+{
+    /* That of the thread, once a request has changed it. */
+    static __thread char current[MAXPATHLEN];
+    const cwd_state *directory = shim_directory();
+    const char *wanted = directory->cwd_length > 0 ? directory->cwd : "/";
+    if (shim_has_own_umask() && strcmp(current, wanted) != 0 && chdir(wanted) == 0) {
+        (void)snprintf(current, sizeof(current), "%s", wanted);
+    }
+}
+
+CWD_API int virtual_chdir(const char *path)
+{
+    const int result = LIBC(virtual_chdir)(path);
+    if (result == 0) {
+        shim_directory_follow();
+    }
+    return result;
+}
+
 CWD_API int virtual_access(const char *path, int mode)
 {
     if (mode == F_OK && is_resolved()) {

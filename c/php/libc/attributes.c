@@ -27,7 +27,8 @@
 /* The file mode mask and the working directory, which the threads of a process share, but requests must not.
  *
  * Each thread has its own if the system lets threads detach from those of the process (unshare(CLONE_FS)). Containers
- * often forbid that, which shim_facts reports. PHP's own chdir() is virtual and per request anyway. The mask is not
+ * often forbid that, which shim_facts reports. PHP's own chdir() is virtual and per request anyway (php/files/paths.c lets
+ * the directory of the thread follow it). The mask is not
  * emulated, because libc also opens files itself (fopen), where an emulated mask would not apply. But PHP reads the
  * mask by briefly setting another one, which would affect files of other requests; if the mask is shared, its value is
  * therefore recorded. */

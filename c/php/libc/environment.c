@@ -99,11 +99,25 @@ void shim_environment_each(void (*visit)(const char *, size_t, const char *, voi
 
 /* ---- replacements of libc functions ---- */
 
+/* Whether it is a library that reads the environment once, for the process: the names of libxml2's catalogs, ICU's time
+ * zone, libldap's settings. They are those of the server, not of the request that is the first to use the library. */
+static bool reads_once(const void *caller)
+{
+    static const char *const libraries[] = {"libxml2", "libicu", "libldap"};
+    const char *name = shim_library_at(caller);
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+        if (strncmp(name, libraries[i], strlen(libraries[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 char *getenv(const char *name)
 {
     if (!is_empty()) {
         const variable *found = find(name, strlen(name));
-        if (found != NULL) {
+        if (found != NULL && !reads_once(SHIM_CALLER)) {
             return (char *)value_of(found);
         }
     }

@@ -14,7 +14,7 @@
 /* ---- Attributes of the process and its threads (attributes.c) ---- */
 
 void shim_umask_install(void);
-/* Whether the system lets each thread have its own umask. */
+/* Whether the system lets each thread have its own umask and working directory. */
 bool shim_has_own_umask(void);
 /* Returns the mask of all threads that have not set another one. */
 mode_t shim_shared_umask(void);

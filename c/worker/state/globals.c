@@ -11,6 +11,7 @@
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
+#include "php/files/files.h"
 #include "worker/engine/engine.h"
 #include "worker/state/state.h"
 
@@ -136,6 +137,7 @@ static void call_chdir(void *function)
  * chdir() is called, even with a name that does not exist. */
 static void directory_has_changed(void)
 {
+    shim_directory_follow();
     void *function = zend_hash_str_find_ptr(CG(function_table), "chdir", sizeof("chdir") - 1);
     if (function != NULL && zend_get_extension("Zend OPcache") != NULL) {
         (void)shim_call_suppressed(call_chdir, function);

@@ -13,6 +13,7 @@ mod gone_scripts;
 mod header_lines;
 mod isolation;
 mod libc_state;
+mod libraries;
 mod limits;
 mod mappings;
 mod names;

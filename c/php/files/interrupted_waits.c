@@ -1,0 +1,41 @@
+/* Waits that PHP begins again when a signal interrupts them: time_sleep_until() and sem_acquire(). The signal of the time
+ * limit would be lost on them, and the thread would wait until the moment comes, or another process releases the semaphore. */
+#include "compat.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "php/files/files.h"
+#include "php/libc/libc.h"
+
+#include <errno.h>
+#include <sys/sem.h>
+#include <time.h>
+
+static bool is_futile(int result, int error)
+{
+    return result != 0 && error == EINTR && shim_is_over();
+}
+
+/* The pause is over: the script ends when the function returns. */
+int nanosleep(const struct timespec *duration, struct timespec *rest)
+{
+    if (!shim_is_in_request()) {
+        return LIBC(nanosleep)(duration, rest);
+    }
+    shim_execution_timer_insists(true);
+    const int result = LIBC(nanosleep)(duration, rest), error = errno;
+    shim_execution_timer_insists(false);
+    errno = error;
+    return is_futile(result, error) ? 0 : result;
+}
+
+int semop(int semaphores, struct sembuf *operations, size_t count)
+{
+    if (!shim_is_in_request()) {
+        return LIBC(semop)(semaphores, operations, count);
+    }
+    shim_execution_timer_insists(true);
+    const int result = LIBC(semop)(semaphores, operations, count), error = errno;
+    shim_execution_timer_insists(false);
+    errno = is_futile(result, error) ? ECANCELED : error;
+    return result;
+}

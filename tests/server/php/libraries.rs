@@ -1,0 +1,139 @@
+//! Libraries that would end the process, block a thread, or keep the settings of one request for all.
+
+use std::process::Stdio;
+
+use svc_testing::client::eventually;
+use svc_testing::tasks::{PLACES, TaskServer};
+use svc_testing::{Svc, command, written};
+
+/// Numbers that are too large for libgmp, for the machine, or for `memory_limit`.
+const NUMBERS: &str = r"
+function operations(): array
+{
+    return [
+        'power' => fn () => gmp_pow(3, PHP_INT_MAX),
+        'power of two' => fn () => gmp_pow(2, 1 << 40),
+        'limit' => fn () => gmp_pow(2, 1 << 33),
+        'overflow' => fn () => gmp_init(1) << PHP_INT_MAX,
+        'shift' => fn () => gmp_init(1) << (1 << 42),
+        'fiber' => fn () => (new Fiber(fn () => gmp_pow(3, PHP_INT_MAX)))->start(),
+        'callback' => fn () => array_map(fn ($n) => gmp_pow($n, PHP_INT_MAX), [3]),
+    ];
+}
+function names(string $n): string { return implode('|', array_keys(operations())); }
+function small(string $n): string { return gmp_strval(gmp_pow(2, 1 << 10)) === gmp_strval(gmp_init(1) << (1 << 10)) ? 'equal' : 'different'; }
+function compute(string $n): void
+{
+    register_shutdown_function(function () use ($n) { mark('last', $n . ' ' . (error_get_last()['message'] ?? 'none')); });
+    operations()[strtr($n, '-', ' ')]();
+}
+";
+
+#[test]
+fn a_number_that_is_too_large_for_libgmp_is_a_fatal_error() {
+    let server = TaskServer::new(NUMBERS).set("PHP_WORKERS", "1").directive("memory_limit=128M");
+    server.in_each_mode(|running| {
+        let names = running.tell("names");
+        for name in names.trim_matches('"').split('|') {
+            for place in PLACES {
+                let response = running.send(&format!("compute{place}"), &name.replace(' ', "-")).response();
+                let is_of_task = place == "&task" && response.text().contains("libgmp");
+                assert!(response.status == 500 || is_of_task, "{name}{place}: {response:?}");
+                eventually("the server goes on", || running.tell(&format!("small{place}")) == "\"equal\"");
+            }
+        }
+        let last = running.lines("last");
+        assert!(
+            last.len() >= names.split('|').count() && last.iter().all(|line| line.contains("libgmp")),
+            "{last:?}"
+        );
+    });
+}
+
+#[test]
+fn standard_input_is_empty() {
+    let root = written(&[(
+        "index.php",
+        "<?php echo strlen(file_get_contents('php://stdin')), ' ', strlen((string) shell_exec('cat'));",
+    )]);
+    let mut command = command(root.path(), &[("PHP_WORKERS", "1")]);
+    command.stdin(Stdio::piped());
+    let svc = Svc::spawn(root, command);
+    assert_eq!(svc.get("/").text(), "0 0");
+}
+
+#[test]
+fn the_time_limit_ends_waits_that_php_begins_again() {
+    const CODE: &str = r"
+function sleeps(string $n): void { time_sleep_until(microtime(true) + 600); }
+function holds(string $n): void { sem_acquire($semaphore = sem_get(ftok(DIR, 's'))); mark('held'); set_time_limit(60); until('go'); sem_release($semaphore); sem_remove($semaphore); }
+function waits(string $n): void { sem_acquire(sem_get(ftok(DIR, 's'))); }
+function serves(string $n): string { return 'served'; }
+";
+    let server = TaskServer::new(CODE).set("PHP_WORKERS", "2").directive("max_execution_time=1");
+    let running = server.start(svc_testing::tasks::Mode::Classic);
+    let mut holder = running.send("holds", "");
+    running.until("held");
+    for wait in ["sleeps", "waits"] {
+        assert_eq!(running.send(wait, "").response().status, 504, "{wait}");
+        assert_eq!(running.tell("serves"), "\"served\"", "{wait}");
+    }
+    running.mark("go");
+    assert_eq!(holder.response().status, 200);
+}
+
+#[test]
+fn libraries_that_read_the_environment_once_read_that_of_the_server() {
+    const CODE: &str = r#"<?php
+if (isset($_GET['set'])) {
+    putenv('LDAPTLS_REQCERT=never');
+    putenv('TZ=Asia/Tokyo');
+}
+ldap_get_option(ldap_connect('ldap://127.0.0.1:1'), LDAP_OPT_X_TLS_REQUIRE_CERT, $checks);
+echo $checks === LDAP_OPT_X_TLS_NEVER ? 'never' : 'checked', ' ', IntlTimeZone::createDefault()->getID(), ' ', getenv('TZ') ?: 'none';
+"#;
+    let svc = Svc::start_with(&[("index.php", CODE)], &[("PHP_WORKERS", "2"), ("TZ", "Europe/Paris")], &[]);
+    assert_eq!(svc.get("/?set").text(), "checked Europe/Paris Asia/Tokyo");
+    assert_eq!(svc.get("/").text(), "checked Europe/Paris Europe/Paris");
+}
+
+#[test]
+fn relative_paths_of_libraries_begin_in_the_directory_of_the_request() {
+    const CODE: &str = r#"
+function attach(string $name): bool
+{
+    (new PDO('sqlite::memory:'))->exec("ATTACH '$name' AS other; CREATE TABLE other.rows (n)");
+    return file_exists(getcwd() . "/$name");
+}
+function enters(string $n): array
+{
+    mkdir(DIR . "/first-$n");
+    chdir(DIR . "/first-$n");
+    $before = attach('before.db');
+    mark('entered');
+    until('go');
+    return [$before, attach('after.db'), getcwd() === DIR . "/first-$n"];
+}
+function others(string $n): array
+{
+    $start = [getcwd() === DIR . '/public', attach("start-$n.db")];
+    mkdir(DIR . "/other-$n");
+    chdir(DIR . "/other-$n");
+    return [...$start, attach('other.db')];
+}
+"#;
+    TaskServer::new(CODE).set("PHP_WORKERS", "1").in_each_mode(|running| {
+        let is_alone = running.svc.ask("/config").text().contains("\"worker_mode_enabled\":false");
+        for place in PLACES {
+            running.unmark(&["entered", "go"]);
+            let mut first = running.send(&format!("enters{place}"), &format!("1{}", place.len()));
+            running.until("entered");
+            if !is_alone {
+                assert_eq!(running.tell("others"), "[true,true,true]");
+            }
+            running.mark("go");
+            assert_eq!(first.response().text(), "[true,true,true]", "{place}");
+            assert_eq!(running.tell("others"), "[true,true,true]", "afterwards");
+        }
+    });
+}
