@@ -55,8 +55,6 @@ static const char *run(const step *steps, size_t count)
     return NULL;
 }
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
-
 /* ---- before PHP ---- */
 
 static bool has_libc_functions(void)
@@ -126,7 +124,7 @@ const char *shim_install_before_php(const shim_options *options)
     }
     shim_request_hooks_register(&shim_trace_request_hooks);
 #endif
-    return run(before_php, COUNT(before_php));
+    return run(before_php, SHIM_COUNT(before_php));
 }
 
 /* ---- after PHP's modules ---- */
@@ -208,7 +206,7 @@ static const step after_modules[] = {
 const char *shim_install(const shim_options *options)
 {
     start = options;
-    const char *failure = run(after_modules, COUNT(after_modules));
+    const char *failure = run(after_modules, SHIM_COUNT(after_modules));
     start = NULL;
     return failure;
 }

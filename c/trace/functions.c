@@ -97,7 +97,7 @@ static bool kind_of(const zend_string *name, shim_span_kind *kind)
         {"internal", SHIM_SPAN_INTERNAL}, {"server", SHIM_SPAN_SERVER},     {"client", SHIM_SPAN_CLIENT},
         {"producer", SHIM_SPAN_PRODUCER}, {"consumer", SHIM_SPAN_CONSUMER},
     };
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(kinds); i++) {
         if (zend_string_equals_cstr(name, kinds[i].name, strlen(kinds[i].name))) {
             *kind = kinds[i].kind;
             return true;

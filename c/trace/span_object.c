@@ -132,7 +132,7 @@ void shim_span_record(uint64_t span, zend_object *exception, const shim_attribut
                                  {.text = shim_exception_message(exception)},
                                  {.text = shim_trace_text_view(&trace)}};
     static const char *const names[] = {"exception.type", "exception.message", "exception.stacktrace"};
-    enum { TOLD = sizeof(names) / sizeof(names[0]) };
+    enum { TOLD = SHIM_COUNT(names) };
     shim_attribute *all = malloc((TOLD + count) * sizeof(*all));
     if (all != NULL) {
         for (int i = 0; i < TOLD; i++) {

@@ -234,7 +234,7 @@ static const char *const always_set[] = {"DOCUMENT_ROOT", "SERVER_SOFTWARE"};
 
 static bool is_left_out(const char *name, size_t length)
 {
-    for (size_t i = 0; i < sizeof(always_set) / sizeof(always_set[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(always_set); i++) {
         if (strlen(always_set[i]) == length && memcmp(always_set[i], name, length) == 0) {
             return true;
         }

@@ -5,6 +5,7 @@
  * preference to that of libc. PHP would exempt its extensions from that, including OPcache, because it loads them with
  * RTLD_DEEPBIND. */
 #include "compat.h"
+#include "php/context/context.h"
 #include "php/libc/libc.h"
 
 #include <dlfcn.h>
@@ -92,7 +93,7 @@ const char *shim_libc_hidden(void)
     if (dladdr((void *)shim_libc_hidden, &own) == 0) {
         return "dladdr";
     }
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(names); i++) {
         Dl_info found;
         void *function = dlsym(RTLD_DEFAULT, names[i]);
         if (function == NULL || dladdr(function, &found) == 0 || found.dli_fbase != own.dli_fbase) {
@@ -105,8 +106,8 @@ const char *shim_libc_hidden(void)
 const char *shim_libphp_missing(void)
 {
     static const char *const prefixes[] = {"_php_", "sapi_", "ts_", "tsrm_", "virtual_", "zend_"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        for (size_t at = 0; at < sizeof(prefixes) / sizeof(prefixes[0]); at++) {
+    for (size_t i = 0; i < SHIM_COUNT(names); i++) {
+        for (size_t at = 0; at < SHIM_COUNT(prefixes); at++) {
             if (strncmp(names[i], prefixes[at], strlen(prefixes[at])) == 0 && dlsym(RTLD_NEXT, names[i]) == NULL) {
                 return names[i];
             }

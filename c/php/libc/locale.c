@@ -41,7 +41,7 @@ static const struct {
     {LC_MEASUREMENT, LC_MEASUREMENT_MASK, "LC_MEASUREMENT"},
     {LC_IDENTIFICATION, LC_IDENTIFICATION_MASK, "LC_IDENTIFICATION"},
 };
-enum { CATEGORIES = sizeof(categories) / sizeof(categories[0]) };
+enum { CATEGORIES = SHIM_COUNT(categories) };
 
 static const char *locale_name(locale_t locale, int category)
 {

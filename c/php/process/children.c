@@ -134,7 +134,7 @@ void shim_children_install(void)
 static void leave_opcache(void)
 {
     static const char *const directives[] = {"opcache.enable", "opcache.jit"};
-    for (size_t i = 0; i < sizeof(directives) / sizeof(directives[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(directives); i++) {
         zend_string *name = zend_string_init(directives[i], strlen(directives[i]), 0);
         if (zend_hash_exists(EG(ini_directives), name)) {
             (void)zend_alter_ini_entry_chars(name, "0", 1, ZEND_INI_USER, ZEND_INI_STAGE_ACTIVATE);

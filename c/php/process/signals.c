@@ -21,7 +21,7 @@ static void blocked_signals(sigset_t *set)
     static const int left[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP,  SIGSYS, SIGABRT,
                                SIGTSTP, SIGCONT, SIGPIPE, SIGXFSZ, SIGWINCH, SIGURG};
     sigfillset(set);
-    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(left); i++) {
         sigdelset(set, left[i]);
     }
 }

@@ -18,7 +18,7 @@ bool shim_has_tasks;
 
 /* $_ENV describes no request. */
 static const char *const names[] = {"_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_REQUEST"};
-enum { HIDDEN = sizeof(names) / sizeof(names[0]) };
+enum { HIDDEN = SHIM_COUNT(names) };
 
 /* The variables of $_SERVER that describe the server and not the request, in addition to the environment of the process. */
 static const char *const of_server[] = {
@@ -40,7 +40,7 @@ static bool build_hidden(zend_string *name)
     ZVAL_EMPTY_ARRAY(&left);
     if (strcmp(names[index], "_SERVER") == 0 && Z_TYPE(PG(http_globals)[TRACK_VARS_SERVER]) == IS_ARRAY) {
         ZVAL_ARR(&left, shim_process_variables_copy());
-        for (size_t i = 0; i < sizeof(of_server) / sizeof(of_server[0]); i++) {
+        for (size_t i = 0; i < SHIM_COUNT(of_server); i++) {
             size_t length = strlen(of_server[i]);
             zval *value = zend_hash_str_find(Z_ARRVAL(PG(http_globals)[TRACK_VARS_SERVER]), of_server[i], length);
             if (value != NULL) {

@@ -6,6 +6,7 @@
  * which a handler never sees. The executable's definition of the function therefore precedes that of libphp, and checks
  * the line first. The two directives that PHP makes a Content-Type of are checked where they are set. */
 #include "compat.h"
+#include "php/context/context.h"
 #include "php/libc/libc.h"
 #include "php/sapi/sapi.h"
 
@@ -73,7 +74,7 @@ static struct directive {
     {.name = "default_mimetype", .initial = SAPI_DEFAULT_MIMETYPE},
 };
 
-enum { DIRECTIVES = sizeof(directives) / sizeof(directives[0]) };
+enum { DIRECTIVES = SHIM_COUNT(directives) };
 
 static bool is_valid(const zend_string *value)
 {

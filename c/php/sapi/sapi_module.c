@@ -102,7 +102,7 @@ static void hand_over_head(sapi_headers_struct *headers, int status, void (*send
 {
     shim_view few[32];
     size_t room = zend_llist_count(&headers->headers);
-    shim_view *lines = room <= sizeof(few) / sizeof(few[0]) ? few : emalloc(room * sizeof(*lines));
+    shim_view *lines = room <= SHIM_COUNT(few) ? few : emalloc(room * sizeof(*lines));
     const char *line = headers->http_status_line;
     shim_head head = {
         .status = status,

@@ -8,7 +8,7 @@ bool shim_apm_install(const shim_options *options, int place)
     shim_pgsql_calls_install();
     shim_curl_calls_install(options->propagates);
     shim_slow_query_ms = options->slow_query_ms;
-    return shim_observed_install(all, sizeof(all) / sizeof(all[0]), place);
+    return shim_observed_install(all, SHIM_COUNT(all), place);
 }
 
 static void forget(void)

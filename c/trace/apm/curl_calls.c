@@ -231,7 +231,7 @@ static const char *error_name(zend_long code)
         {42, "CURLE_ABORTED_BY_CALLBACK"}, {47, "CURLE_TOO_MANY_REDIRECTS"}, {52, "CURLE_GOT_NOTHING"},
         {55, "CURLE_SEND_ERROR"}, {56, "CURLE_RECV_ERROR"}, {60, "CURLE_PEER_FAILED_VERIFICATION"},
     };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(names); i++) {
         if (names[i].code == code) {
             return names[i].name;
         }

@@ -220,7 +220,7 @@ static const shim_observer rows[] = {
     SQL("mysqli_stmt", "execute", NULL, 0, true, describe),
 };
 
-const shim_observers shim_mysqli_calls = {rows, sizeof(rows) / sizeof(rows[0]), NULL};
+const shim_observers shim_mysqli_calls = {rows, SHIM_COUNT(rows), NULL};
 
 #else
 

@@ -145,7 +145,7 @@ static const shim_observer rows[] = {
     {"pdostatement", "execute", SHIM_CLIENT_SQL, "", NULL, 0, true, describe, judge},
 };
 
-const shim_observers shim_pdo_calls = {rows, sizeof(rows) / sizeof(rows[0]), NULL};
+const shim_observers shim_pdo_calls = {rows, SHIM_COUNT(rows), NULL};
 
 #else
 

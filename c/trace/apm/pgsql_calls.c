@@ -139,4 +139,4 @@ static const shim_observer rows[] = {
     SQL("pg_delete", "DELETE", 0, false, describe),
 };
 
-const shim_observers shim_pgsql_calls = {rows, sizeof(rows) / sizeof(rows[0]), NULL};
+const shim_observers shim_pgsql_calls = {rows, SHIM_COUNT(rows), NULL};

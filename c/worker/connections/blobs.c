@@ -126,7 +126,7 @@ static const php_stream_ops names[] = {
 
 void shim_blob_follow(php_stream *stream, shim_connection *connection)
 {
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(names); i++) {
         blob *own = strcmp(stream->ops->label, names[i].label) == 0 ? malloc(sizeof(*own)) : NULL;
         if (own != NULL) {
             *own = (blob){

@@ -150,7 +150,7 @@ zif_handler shim_connecting_wrapper(const char *name)
         "__construct", "connect",         "mysqli_connect", "mysqli_real_connect", "open",         "pconnect",
         "pg_connect",  "pg_pconnect",     "popen",          "real_connect",
     };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(names); i++) {
         if (strcmp(names[i], name) == 0) {
             return call_that_connects;
         }

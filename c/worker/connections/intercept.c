@@ -40,7 +40,7 @@ static bool is_of_module(const zend_function *function)
 {
     const zend_module_entry *module =
         function->type == ZEND_INTERNAL_FUNCTION ? function->internal_function.module : NULL;
-    const size_t count = sizeof(modules) / sizeof(modules[0]) - (with_owners ? 0 : 1);
+    const size_t count = SHIM_COUNT(modules) - (with_owners ? 0 : 1);
     for (size_t i = 0; module != NULL && i < count; i++) {
         if (strcmp(module->name, modules[i]) == 0) {
             return true;

@@ -34,7 +34,7 @@ static __thread const PGconn *copying;
 static void *libpq_s(void **slot, const char *name)
 {
     static const char *const files[] = {"libpq.so.5"};
-    return shim_library(slot, name, files, sizeof(files) / sizeof(files[0]));
+    return shim_library(slot, name, files, SHIM_COUNT(files));
 }
 
 #define LIBPQ(name) ((__typeof__(&name))libpq_s(SHIM_SLOT, #name))

@@ -31,8 +31,6 @@ static const char *const asking_words[] = {"currval", "lastval"};
 /* GET_LOCK(), LOCK TABLES, FLUSH TABLES … WITH READ LOCK and FOR EXPORT of MySQL; the pg_advisory_lock() functions. */
 static const char *const lock_words[] = {"get_lock", "advisory_lock", "lock table", "read lock", "for export"};
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
-
 static bool is_one_of(const char *word, size_t length, const char *const *words, size_t count)
 {
     size_t i = 0;
@@ -70,7 +68,7 @@ static const char *skip(const char *text)
 /* Whether the text takes a lock. Functions that release one have the same names with "un" in front, and do not count. */
 static bool asks_for_lock(const char *text)
 {
-    for (size_t i = 0; i < COUNT(lock_words); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(lock_words); i++) {
         const char *word = strstr(text, lock_words[i]);
         if (word != NULL && (word == text || word[-1] != 'n')) {
             return true;
@@ -104,11 +102,12 @@ static unsigned effects_of(const zend_string *sql, bool locks_only)
     }
     const size_t length = strspn(first, "abcdefghijklmnopqrstuvwxyz");
     const bool is_harmless =
-        is_one_of(first, length, harmless, COUNT(harmless)) && !has_one_of(first, state_words, COUNT(state_words));
+        is_one_of(first, length, harmless, SHIM_COUNT(harmless)) && !has_one_of(first, state_words, SHIM_COUNT(state_words));
     const bool makes_id =
-        is_one_of(first, length, id_statements, COUNT(id_statements)) || has_one_of(first, id_words, COUNT(id_words));
+        is_one_of(first, length, id_statements, SHIM_COUNT(id_statements)) ||
+        has_one_of(first, id_words, SHIM_COUNT(id_words));
     return lock | (is_harmless ? 0 : SHIM_LEAVES_STATE) | (makes_id ? SHIM_LEAVES_ID : 0) |
-           (has_one_of(first, asking_words, COUNT(asking_words)) ? SHIM_ASKS_FOR_ID : 0);
+           (has_one_of(first, asking_words, SHIM_COUNT(asking_words)) ? SHIM_ASKS_FOR_ID : 0);
 }
 
 /* ---- calls ---- */
@@ -165,8 +164,8 @@ unsigned shim_statement_effects(shim_connection *root, shim_connection *subject,
         root->effects = is_pg ? root->effects : effects;
         return effects;
     }
-    return has_one_of(name, changing, COUNT(changing)) ? SHIM_LEAVES_STATE
-           : strcmp(name, "lastinsertid") == 0        ? SHIM_ASKS_FOR_ID
-           : strcmp(name, "pg_insert") == 0           ? SHIM_LEAVES_ID
-                                                      : 0;
+    return has_one_of(name, changing, SHIM_COUNT(changing)) ? SHIM_LEAVES_STATE
+           : strcmp(name, "lastinsertid") == 0             ? SHIM_ASKS_FOR_ID
+           : strcmp(name, "pg_insert") == 0                ? SHIM_LEAVES_ID
+                                                           : 0;
 }

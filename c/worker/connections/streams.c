@@ -62,7 +62,7 @@ static const char *const labels[] = {"generic_socket", "tcp_socket", "tcp_socket
 static int socket_of(const php_stream *stream)
 {
     const php_netstream_data_t *data = stream->abstract;
-    for (size_t i = 0; data != NULL && i < sizeof(labels) / sizeof(labels[0]); i++) {
+    for (size_t i = 0; data != NULL && i < SHIM_COUNT(labels); i++) {
         if (strcmp(stream->ops->label, labels[i]) == 0) {
             return data->socket;
         }
@@ -157,7 +157,7 @@ static ZEND_NAMED_FUNCTION(call_with_streams)
 
 void shim_streams_follow(void)
 {
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(functions); i++) {
         zend_function *function = zend_hash_str_find_ptr(CG(function_table), functions[i], strlen(functions[i]));
         if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION) {
             shim_call_wrap(function, call_with_streams);

@@ -12,6 +12,7 @@
  * and Zend/zend_constants.c only an error handler, without whose mark a deprecation is not reported a second time. A
  * test compares the files named here with those that mark. */
 #include "compat.h"
+#include "php/context/context.h"
 #include "worker/engine/engine.h"
 
 #include <zend_vm_opcodes.h>
@@ -129,7 +130,7 @@ void shim_marking_install(void)
 {
     const zend_function *encode = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("json_encode"));
     json_encode_name = encode != NULL ? encode->common.function_name : NULL;
-    shim_function_set_fill(&markers, marking_names, sizeof(marking_names) / sizeof(marking_names[0]));
+    shim_function_set_fill(&markers, marking_names, SHIM_COUNT(marking_names));
 }
 
 static bool opcode_marks(const zend_op *opline)

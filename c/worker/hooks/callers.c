@@ -40,12 +40,12 @@ static bool library_is_known(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
-    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(libraries); i++) {
         if (strncmp(name, libraries[i], strlen(libraries[i])) == 0) {
             return true;
         }
     }
-    for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(extensions); i++) {
         if (strcmp(name, extensions[i]) == 0) {
             return true;
         }
@@ -128,7 +128,7 @@ typedef struct linking {
 
 static bool is_ours(const char *name)
 {
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(names); i++) {
         if (strcmp(name, names[i]) == 0) {
             return true;
         }
@@ -166,7 +166,7 @@ static bool has_its_own(const struct dl_phdr_info *info)
 {
     void *library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
     bool has = false;
-    for (size_t i = 0; library != NULL && !has && i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; library != NULL && !has && i < SHIM_COUNT(names); i++) {
         const void *function = dlsym(library, names[i]);
         has = !is_engine(names[i]) && function != NULL && file_of(function) == (const void *)info->dlpi_addr;
     }

@@ -117,6 +117,6 @@ void shim_left_fibers_install(void)
     zend_object_handlers *handlers = (zend_object_handlers *)zend_ce_fiber->default_object_handlers;
     php_free_fiber = handlers->free_obj;
     handlers->free_obj = free_fiber;
-    shim_function_set_fill(&callers, caller_names, sizeof(caller_names) / sizeof(*caller_names));
-    shim_function_set_fill(&suspending, suspending_names, sizeof(suspending_names) / sizeof(*suspending_names));
+    shim_function_set_fill(&callers, caller_names, SHIM_COUNT(caller_names));
+    shim_function_set_fill(&suspending, suspending_names, SHIM_COUNT(suspending_names));
 }

@@ -493,4 +493,4 @@ const shim_part shim_library_extensions[] = {
         .blank = true,
     },
 };
-const size_t shim_library_extensions_count = sizeof(shim_library_extensions) / sizeof(shim_library_extensions[0]);
+const size_t shim_library_extensions_count = SHIM_COUNT(shim_library_extensions);

@@ -23,7 +23,7 @@ static const char *const names[] = {
     "revolt\\eventloop",
     "revolt\\eventloop\\fiberlocal",
 };
-enum { NAMES = sizeof(names) / sizeof(*names) };
+enum { NAMES = SHIM_COUNT(names) };
 
 typedef struct property {
     zval *value;

@@ -337,4 +337,4 @@ const shim_part shim_php_extensions[] = {
     },
     {.module = "zlib", .start = true, .stop = true},
 };
-const size_t shim_php_extensions_count = sizeof(shim_php_extensions) / sizeof(shim_php_extensions[0]);
+const size_t shim_php_extensions_count = SHIM_COUNT(shim_php_extensions);

@@ -24,7 +24,7 @@ static const char *const connections[] = {"pdo", "mysqli", "redis", "memcached"}
 
 static bool is_connection(const zend_class_entry *class)
 {
-    for (size_t i = 0; i < sizeof(connections) / sizeof(connections[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(connections); i++) {
         const zend_class_entry *one = zend_hash_str_find_ptr(EG(class_table), connections[i], strlen(connections[i]));
         if (one != NULL && instanceof_function(class, one)) {
             return true;
@@ -48,7 +48,7 @@ static bool is_open(const zend_class_entry *interface)
     const zend_class_entry *const open[] = {zend_ce_aggregate, zend_ce_iterator, zend_ce_arrayaccess, zend_ce_serializable,
                                             json};
     bool is_open = interface->interface_gets_implemented == NULL;
-    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(open); i++) {
         is_open = is_open || (open[i] != NULL && interface->interface_gets_implemented == open[i]->interface_gets_implemented);
     }
     return is_open;
