@@ -144,7 +144,7 @@ static bool opcache_is_enabled(void)
 void shim_facts_read(shim_facts *facts)
 {
     *facts = (shim_facts){
-        .version = shim_view_of(php_version(), strlen(php_version())),
+        .version = shim_view_of_cstr(php_version()),
 #ifdef ZTS
         .zts = true,
 #endif
@@ -159,15 +159,13 @@ void shim_facts_read(shim_facts *facts)
 #endif
         .opcache_enabled = opcache_is_enabled(),
         .umask_per_thread = shim_has_own_umask(),
+        .ini_path = shim_view_of_cstr(php_ini_opened_path),
     };
-    if (php_ini_opened_path != NULL) {
-        facts->ini_path = shim_view_of(php_ini_opened_path, strlen(php_ini_opened_path));
-    }
 }
 
 shim_view shim_ini_scanned(void)
 {
-    return shim_view_of(php_ini_scanned_files, php_ini_scanned_files ? strlen(php_ini_scanned_files) : 0);
+    return shim_view_of_cstr(php_ini_scanned_files);
 }
 
 void shim_ini_places(shim_view *first, shim_view *further)
@@ -183,8 +181,8 @@ bool shim_extension_read(size_t index, shim_view *name, shim_view *version)
     ZEND_HASH_MAP_FOREACH_PTR(&module_registry, module)
     {
         if (at++ == index) {
-            *name = shim_view_of(module->name, strlen(module->name));
-            *version = shim_view_of(module->version, module->version ? strlen(module->version) : 0);
+            *name = shim_view_of_cstr(module->name);
+            *version = shim_view_of_cstr(module->version);
             return true;
         }
     }

@@ -41,7 +41,7 @@ static void put(shim_scalar *to, const zval *value)
         to->number = Z_DVAL_P(value);
         break;
     case IS_STRING:
-        to->text = shim_view_of(Z_STRVAL_P(value), Z_STRLEN_P(value));
+        to->text = shim_view_of_string(Z_STR_P(value));
         break;
     default:
         break;
@@ -89,7 +89,7 @@ static shim_scalar *put_attribute(shim_attribute *to, const zend_string *name, z
 {
     ZVAL_DEREF(value);
     *to = (shim_attribute){
-        .name = shim_view_of(ZSTR_VAL(name), ZSTR_LEN(name)),
+        .name = shim_view_of_string(name),
         .type = SHIM_SCALAR_TEXT,
         .is_list = Z_TYPE_P(value) == IS_ARRAY,
         .values = scalars,

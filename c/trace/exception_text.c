@@ -24,7 +24,7 @@ shim_view shim_exception_class(const zend_object *exception)
 shim_view shim_exception_message(zend_object *exception)
 {
     const zval *message = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_MESSAGE));
-    return Z_TYPE_P(message) == IS_STRING ? shim_view_of(Z_STRVAL_P(message), Z_STRLEN_P(message)) : (shim_view){0};
+    return Z_TYPE_P(message) == IS_STRING ? shim_view_of_string(Z_STR_P(message)) : (shim_view){0};
 }
 
 static void put(smart_str *text, const char *bytes, size_t length)
@@ -172,7 +172,7 @@ void shim_execution_trace(smart_str *text, shim_view file, uint32_t line)
 
 shim_view shim_trace_text_view(const smart_str *text)
 {
-    return text->s != NULL ? shim_view_of(ZSTR_VAL(text->s), ZSTR_LEN(text->s)) : (shim_view){0};
+    return text->s != NULL ? shim_view_of_string(text->s) : (shim_view){0};
 }
 
 void shim_trace_text_free(smart_str *text)

@@ -142,8 +142,7 @@ void shim_failure_note(const shim_log *error, bool is_of_exception)
     shim_view class = is_of_exception ? class_in(error->message) : (shim_view){0};
     const bool has_class = class.length > 0;
     if (!has_class) {
-        const char *name = name_of(error->error_type);
-        class = shim_view_of(name, strlen(name));
+        class = shim_view_of_cstr(name_of(error->error_type));
     }
     shim_execution_trace(&trace, error->file, error->line);
     shim_host.io.fail(shim_current->host, class, error->message, shim_trace_text_view(&trace), has_class);

@@ -11,7 +11,7 @@ static uint64_t begin(const zend_string *name, const shim_attributes *attributes
     if (host == NULL) {
         return 0;
     }
-    const uint64_t span = shim_host.span.begin(host, shim_current_span, shim_view_of(ZSTR_VAL(name), ZSTR_LEN(name)), kind);
+    const uint64_t span = shim_host.span.begin(host, shim_current_span, shim_view_of_string(name), kind);
     for (size_t i = 0; span != 0 && i < attributes->count; i++) {
         shim_host.span.set_attribute(host, span, &attributes->list[i]);
     }
@@ -153,7 +153,7 @@ static ZEND_NAMED_FUNCTION(trace_route)
     if (own == 0 || ZSTR_LEN(route) == 0) {
         return;
     }
-    const shim_scalar value = {.text = shim_view_of(ZSTR_VAL(route), ZSTR_LEN(route))};
+    const shim_scalar value = {.text = shim_view_of_string(route)};
     const shim_attribute attribute = {
         .name = shim_view_of(name, sizeof(name) - 1),
         .type = SHIM_SCALAR_TEXT,

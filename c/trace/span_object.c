@@ -75,11 +75,6 @@ static uint64_t own(zval *object)
     return shim_request_host() != NULL ? of(Z_OBJ_P(object))->span : 0;
 }
 
-static shim_view text_of(const zend_string *text)
-{
-    return shim_view_of(ZSTR_VAL(text), ZSTR_LEN(text));
-}
-
 /* setAttribute(string $name, bool|int|float|string|array $value): static */
 ZEND_METHOD(Svc_Trace_Span, setAttribute)
 {
@@ -117,7 +112,7 @@ ZEND_METHOD(Svc_Trace_Span, addEvent)
     }
     const uint64_t span = own(ZEND_THIS);
     if (span != 0) {
-        shim_host.span.add_event(shim_current->host, span, text_of(name), attributes.list, attributes.count);
+        shim_host.span.add_event(shim_current->host, span, shim_view_of_string(name), attributes.list, attributes.count);
     }
     shim_attributes_free(&attributes);
     RETURN_COPY(ZEND_THIS);
@@ -136,7 +131,7 @@ void shim_span_record(uint64_t span, zend_object *exception, const shim_attribut
     shim_attribute *all = malloc((TOLD + count) * sizeof(*all));
     if (all != NULL) {
         for (int i = 0; i < TOLD; i++) {
-            all[i] = (shim_attribute){.name = shim_view_of(names[i], strlen(names[i])), .type = SHIM_SCALAR_TEXT,
+            all[i] = (shim_attribute){.name = shim_view_of_cstr(names[i]), .type = SHIM_SCALAR_TEXT,
                                       .values = &texts[i], .count = 1};
         }
         if (count > 0) {
@@ -192,7 +187,7 @@ ZEND_METHOD(Svc_Trace_Span, setStatus)
     }
     const uint64_t span = own(ZEND_THIS);
     if (span != 0) {
-        shim_host.span.set_status(shim_current->host, span, code, text_of(description));
+        shim_host.span.set_status(shim_current->host, span, code, shim_view_of_string(description));
     }
     RETURN_COPY(ZEND_THIS);
 }

@@ -90,7 +90,7 @@ static void begin_packer(shim_packer *packer)
 static void settle_with_text(const char *text)
 {
     shim_packer packer;
-    const shim_view thrown = shim_view_of(text, strlen(text));
+    const shim_view thrown = shim_view_of_cstr(text);
     begin_packer(&packer);
     shim_pack_number(&packer, SHIM_ANSWER_FAILURE);
     shim_pack_failure_text(&packer, thrown);

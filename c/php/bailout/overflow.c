@@ -169,8 +169,8 @@ static void report(const char *message)
     const shim_log record = {
         .source = SHIM_LOG_ERROR,
         .error_type = E_ERROR,
-        .message = shim_view_of(message, strlen(message)),
-        .file = shim_view_of(own.file, strlen(own.file)),
+        .message = shim_view_of_cstr(message),
+        .file = shim_view_of_cstr(own.file),
         .line = own.line,
     };
     shim_host.io.error(&record);

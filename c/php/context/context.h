@@ -279,4 +279,15 @@ static inline shim_view shim_view_of(const char *bytes, size_t length)
     return (shim_view){.bytes = bytes, .length = length};
 }
 
+/* NULL gives an empty view. */
+static inline shim_view shim_view_of_cstr(const char *text)
+{
+    return shim_view_of(text, text != NULL ? strlen(text) : 0);
+}
+
+static inline shim_view shim_view_of_string(const zend_string *string)
+{
+    return shim_view_of(ZSTR_VAL(string), ZSTR_LEN(string));
+}
+
 #endif

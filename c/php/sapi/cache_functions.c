@@ -31,7 +31,7 @@ ZEND_NAMED_FUNCTION(shim_cache_purge_tags)
     }
     shim_view *names = safe_emalloc(count, sizeof *names, 0);
     for (uint32_t i = 0; i < count; i++) {
-        names[i] = (shim_view){.bytes = Z_STRVAL(tags[i]), .length = Z_STRLEN(tags[i])};
+        names[i] = shim_view_of_string(Z_STR(tags[i]));
     }
     int64_t removed = purge(SHIM_PURGE_TAGS, names, count);
     efree(names);
@@ -45,7 +45,7 @@ ZEND_NAMED_FUNCTION(shim_cache_purge_url)
     ZEND_PARSE_PARAMETERS_START(1, 1)
         Z_PARAM_STR(url)
     ZEND_PARSE_PARAMETERS_END();
-    const shim_view name = {.bytes = ZSTR_VAL(url), .length = ZSTR_LEN(url)};
+    const shim_view name = shim_view_of_string(url);
     int64_t removed = purge(SHIM_PURGE_URL, &name, 1);
     if (removed < 0) {
         zend_argument_value_error(1, "must be a URL of http or https, or, in a request, a path that begins with a slash");

@@ -24,13 +24,13 @@ void shim_log_message(const char *message, int priority)
         record = (shim_log){
             .source = SHIM_LOG_MESSAGE,
             .syslog_priority = priority,
-            .message = shim_view_of(message, strlen(message)),
+            .message = shim_view_of_cstr(message),
             .span = shim_current_span,
         };
         if (shim_current != NULL && EG(current_execute_data) != NULL) {
             zend_string *file = zend_get_executed_filename_ex();
             if (file != NULL) {
-                record.file = shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file));
+                record.file = shim_view_of_string(file);
                 record.line = zend_get_executed_lineno();
             }
         }
@@ -110,8 +110,8 @@ static shim_log error_record(int type, zend_string *file, uint32_t line, zend_st
     return (shim_log){
         .source = SHIM_LOG_ERROR,
         .error_type = type & E_ALL,
-        .message = shim_view_of(ZSTR_VAL(message), ZSTR_LEN(message)),
-        .file = file != NULL ? shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file)) : (shim_view){0},
+        .message = shim_view_of_string(message),
+        .file = file != NULL ? shim_view_of_string(file) : (shim_view){0},
         .line = line,
         .span = shim_current_span,
     };

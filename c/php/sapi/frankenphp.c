@@ -47,16 +47,16 @@ PHP_FUNCTION(frankenphp_log)
                         : level < LEVEL_WARN  ? SHIM_SCRIPT_INFO
                         : level < LEVEL_ERROR ? SHIM_SCRIPT_WARNING
                                               : SHIM_SCRIPT_ERROR,
-        .message = shim_view_of(ZSTR_VAL(message), ZSTR_LEN(message)),
+        .message = shim_view_of_string(message),
         .line = zend_get_executed_lineno(),
         .span = shim_current_span,
     };
     if (json.s != NULL) {
-        record.context = shim_view_of(ZSTR_VAL(json.s), ZSTR_LEN(json.s));
+        record.context = shim_view_of_string(json.s);
     }
     zend_string *file = zend_get_executed_filename_ex();
     if (file != NULL) {
-        record.file = shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file));
+        record.file = shim_view_of_string(file);
     }
     shim_host.io.log(shim_current != NULL ? shim_current->host : NULL, &record);
     smart_str_free(&json);

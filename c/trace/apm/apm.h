@@ -96,11 +96,6 @@ void shim_observed_call_method(zend_object *object, const char *class_name, cons
 /* Formats a number in the memory of the call. */
 shim_view shim_observed_number(shim_observed *observed, zend_long number);
 
-static inline shim_view shim_observed_view(const zend_string *text)
-{
-    return shim_view_of(ZSTR_VAL(text), ZSTR_LEN(text));
-}
-
 /* Whether the server's interpretation of a backslash matters. */
 static inline bool shim_observed_has_backslash(const shim_client_call *call)
 {

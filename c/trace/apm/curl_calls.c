@@ -208,7 +208,7 @@ static bool begin(void *easy, void *many)
     /* Other protocols have no span, and no header fields. */
     own->span = is_http(url) ? shim_observed_begin() : 0;
     if (own->span != 0) {
-        const shim_client_call call = {.kind = SHIM_CLIENT_HTTP, .text = shim_view_of(url, strlen(url))};
+        const shim_client_call call = {.kind = SHIM_CLIENT_HTTP, .text = shim_view_of_cstr(url)};
         shim_host.client.describe(shim_current->host, own->span, &call);
     }
     if (passes_on && is_http(url)) {
@@ -259,18 +259,17 @@ static void finish(handle *own, int result)
         end.status = (uint16_t)status;
     }
     if (get_info(own->easy, CURLINFO_EFFECTIVE_METHOD, &method) == 0 && method != NULL) {
-        end.method = shim_view_of(method, strlen(method));
+        end.method = shim_view_of_cstr(method);
     }
     if (get_info(own->easy, CURLINFO_HTTP_VERSION, &version) == 0) {
         end.version = version_of(version);
     }
     if (!end.is_cut && EG(exception) != NULL && EG(exception) != before) {
         end.failed = true;
-        end.error = shim_observed_view(EG(exception)->ce->name);
+        end.error = shim_view_of_string(EG(exception)->ce->name);
     } else if (!end.is_cut && (result > 0 || (result < 0 && status == 0))) {
-        const char *name = error_name(result);
         end.failed = true;
-        end.error = shim_view_of(name, strlen(name));
+        end.error = shim_view_of_cstr(error_name(result));
     }
     shim_host.client.finish(shim_current->host, span, &end);
 }

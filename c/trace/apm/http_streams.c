@@ -175,7 +175,7 @@ static void return_context(own_context *own, php_stream *stream)
 
 static void describe(uint64_t span, const char *url)
 {
-    const shim_client_call call = {.kind = SHIM_CLIENT_HTTP, .text = shim_view_of(url, strlen(url))};
+    const shim_client_call call = {.kind = SHIM_CLIENT_HTTP, .text = shim_view_of_cstr(url)};
     shim_host.client.describe(shim_current->host, span, &call);
 }
 
@@ -203,14 +203,14 @@ static void finish(uint64_t span, const php_stream *stream, php_stream_context *
         return;
     }
     if (method != NULL && Z_TYPE_P(method) == IS_STRING && Z_STRLEN_P(method) > 0) {
-        end.method = shim_observed_view(Z_STR_P(method));
+        end.method = shim_view_of_string(Z_STR_P(method));
     }
     read_status(stream != NULL ? &stream->wrapperdata : SHIM_LAST_HTTP_HEADERS(), &end);
     end.is_cut = shim_observed_is_cut(before);
     if (stream == NULL && end.status < 400 && !end.is_cut) {
         end.failed = true;
         if (EG(exception) != NULL && EG(exception) != before) {
-            end.error = shim_observed_view(EG(exception)->ce->name);
+            end.error = shim_view_of_string(EG(exception)->ce->name);
         }
     }
     shim_host.client.finish(shim_current->host, span, &end);

@@ -109,7 +109,7 @@ static void describe(shim_observed *observed, shim_client_call *call)
         (UPSERT_STATUS_GET_SERVER_STATUS(connection->upsert_status) & SERVER_STATUS_NO_BACKSLASH_ESCAPES) != 0;
     if (object != NULL && observed->observer->operation == NULL && observed->observer->text == 0) {
         const zend_string *text = text_of(object);
-        call->text = text != NULL ? shim_observed_view(text) : call->text;
+        call->text = text != NULL ? shim_view_of_string(text) : call->text;
         /* The statement was prepared while no recording took place. */
         call->operation = text != NULL ? call->operation : shim_view_of("EXECUTE", sizeof("EXECUTE") - 1);
     }

@@ -76,7 +76,7 @@ zval *shim_observed_argument(const shim_observed *observed, uint32_t number)
 shim_view shim_observed_text(const shim_observed *observed, uint32_t number)
 {
     const zval *argument = shim_observed_argument(observed, number);
-    return argument != NULL && Z_TYPE_P(argument) == IS_STRING ? shim_observed_view(Z_STR_P(argument)) : (shim_view){0};
+    return argument != NULL && Z_TYPE_P(argument) == IS_STRING ? shim_view_of_string(Z_STR_P(argument)) : (shim_view){0};
 }
 
 zend_object *shim_observed_subject(const shim_observed *observed)
@@ -125,8 +125,8 @@ static void describe(shim_observed *observed)
     const shim_observer *observer = observed->observer;
     shim_client_call call = {
         .kind = observer->kind,
-        .system = shim_view_of(observer->system, strlen(observer->system)),
-        .operation = shim_view_of(observer->operation, observer->operation != NULL ? strlen(observer->operation) : 0),
+        .system = shim_view_of_cstr(observer->system),
+        .operation = shim_view_of_cstr(observer->operation),
         .text = shim_observed_text(observed, observer->text),
         .is_prepared = observer->is_prepared,
     };
@@ -155,7 +155,7 @@ static void finish(shim_observed *observed, const zend_object *thrown_before)
     if (EG(exception) != NULL && EG(exception) != thrown_before) {
         observed->thrown = EG(exception);
         end.failed = true;
-        end.error = shim_observed_view(observed->thrown->ce->name);
+        end.error = shim_view_of_string(observed->thrown->ce->name);
     }
     if (observer->kind == SHIM_CLIENT_STORE && Z_TYPE_P(observed->return_value) == IS_OBJECT &&
         Z_OBJ_P(observed->return_value) == shim_observed_subject(observed)) {

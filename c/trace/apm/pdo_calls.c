@@ -57,7 +57,7 @@ static void describe(shim_observed *observed, shim_client_call *call)
                                     connection->data_source != NULL ? connection->data_source_len : 0);
     }
     if (statement != NULL && statement->query_string != NULL) {
-        call->text = shim_observed_view(statement->query_string);
+        call->text = shim_view_of_string(statement->query_string);
     }
 }
 

@@ -25,7 +25,7 @@ static const char *const loud_in_memcached[] = {
 static void put_command(shim_observed *observed, shim_client_call *call)
 {
     const zend_string *name = observed->execute_data->func->common.function_name;
-    shim_view command = shim_observed_view(name);
+    shim_view command = shim_view_of_string(name);
     if (zend_string_equals_literal_ci(name, "rawcommand")) {
         command = shim_observed_text(observed, strcmp(observed->observer->class_name, "rediscluster") == 0 ? 2 : 1);
     } else if (zend_string_equals_literal_ci(name, "open") || zend_string_equals_literal_ci(name, "popen") ||
@@ -66,7 +66,7 @@ static void describe_redis(shim_observed *observed, shim_client_call *call)
     if (Z_TYPE_P(host) != IS_STRING) {
         return;
     }
-    call->host = shim_observed_view(Z_STR_P(host));
+    call->host = shim_view_of_string(Z_STR_P(host));
     shim_observed_call_method(object, "redis", "getport", &number);
     call->port = Z_TYPE(number) == IS_LONG ? (uint16_t)Z_LVAL(number) : 0;
     shim_observed_call_method(object, "redis", "getdbnum", &number);
@@ -93,7 +93,7 @@ static void describe_memcached(shim_observed *observed, shim_client_call *call)
     const zend_string *name = observed->execute_data->func->common.function_name;
     zval *servers = &observed->held[0];
     zend_object *object = shim_observed_subject(observed);
-    call->operation = shim_observed_view(name);
+    call->operation = shim_view_of_string(name);
     if (object == NULL) {
         return;
     }
@@ -107,7 +107,7 @@ static void describe_memcached(shim_observed *observed, shim_client_call *call)
     const zval *host = zend_hash_str_find(Z_ARRVAL_P(server), ZEND_STRL("host"));
     const zval *port = zend_hash_str_find(Z_ARRVAL_P(server), ZEND_STRL("port"));
     if (host != NULL && Z_TYPE_P(host) == IS_STRING) {
-        call->host = shim_observed_view(Z_STR_P(host));
+        call->host = shim_view_of_string(Z_STR_P(host));
         call->port = port != NULL && Z_TYPE_P(port) == IS_LONG ? (uint16_t)Z_LVAL_P(port) : 0;
     }
 }

@@ -23,20 +23,15 @@ static bool is_known(const char *name)
     return SHIM_IS_LISTED(name, of_threads) || shim_modules_travel(name);
 }
 
-static shim_view view_of_name(const char *name)
-{
-    return shim_view_of(name, name != NULL ? strlen(name) : 0);
-}
-
 shim_view shim_state_unclassified(void)
 {
     const char *module;
     for (size_t i = 0; (module = shim_tsrm_module(i)) != NULL; i++) {
         if (!is_known(module)) {
-            return view_of_name(module);
+            return shim_view_of_cstr(module);
         }
     }
-    return view_of_name(NULL);
+    return (shim_view){0};
 }
 
 /* Whether the extension requests storage of its own, as the tables assume. */
@@ -51,7 +46,7 @@ bool shim_state_mismatch(size_t index, shim_mismatch *mismatch)
     const shim_part *part;
     for (size_t i = 0; (part = shim_part_at(i)) != NULL; i++) {
         if (is_loaded(part) && part->inner == NULL && !shim_modules_hold(part) && index-- == 0) {
-            *mismatch = (shim_mismatch){view_of_name(part->module), i >= shim_library_extensions_count};
+            *mismatch = (shim_mismatch){shim_view_of_cstr(part->module), i >= shim_library_extensions_count};
             return true;
         }
     }
@@ -66,7 +61,7 @@ bool shim_state_span(size_t index, shim_span *span)
             if (index-- == 0) {
                 bool whole = part->ranges[r].size == 0;
                 *span = (shim_span){
-                    .module = view_of_name(part->module),
+                    .module = shim_view_of_cstr(part->module),
                     .struct_size = part->size,
                     .offset = whole ? 0 : part->ranges[r].offset,
                     .size = whole ? part->size : part->ranges[r].size,
