@@ -11,13 +11,67 @@
 #include "worker/engine/engine.h"
 #include "worker/state/state.h"
 
+/* ---- the state that libc keeps for the process: see shim_process_state ---- */
+
+static void capture_process(void)
+{
+    shim_environment = (shim_overlay){.boot = shim_environment.own};
+    shim_locale = (shim_locale_layers){.boot = shim_locale.own};
+    shim_system_log = (shim_system_log_layers){.boot = shim_system_log.own};
+    shim_text_domain = (shim_text_domain_layers){.boot = shim_text_domain.own};
+}
+
+static void release_process(void)
+{
+    shim_environment = (shim_overlay){.own = shim_environment.boot};
+    shim_locale = (shim_locale_layers){.own = shim_locale.boot};
+    shim_system_log = (shim_system_log_layers){.own = shim_system_log.boot};
+    shim_text_domain = (shim_text_domain_layers){.own = shim_text_domain.boot};
+}
+
+/* Exchanges the request's own locale. */
+static void use_locale(locale_t own)
+{
+    const bool is_change = own != shim_locale.own;
+    shim_locale.own = own;
+    if (is_change) {
+        shim_locale_apply();
+    }
+}
+
+static void suspend_process(shim_process_state *state)
+{
+    *state = (shim_process_state){.variables = shim_environment.own,
+                                  .locale = shim_locale.own,
+                                  .log = shim_system_log.own,
+                                  .text_domain = shim_text_domain.own};
+    shim_environment.own = NULL;
+    shim_system_log.own = NULL;
+    shim_text_domain.own = NULL;
+    use_locale(NULL);
+    shim_own_signals_suspend(&state->signals);
+    shim_attributes_suspend(&state->attributes);
+}
+
+static void resume_process(const shim_process_state *state)
+{
+    shim_environment.own = state->variables;
+    use_locale(state->locale);
+    shim_system_log.own = state->log;
+    shim_text_domain.own = state->text_domain;
+    shim_own_signals_resume(&state->signals);
+    shim_attributes_resume(&state->attributes);
+}
+
+/* ---- all parts ---- */
+
 void shim_state_capture(void)
 {
     shim_superglobals_capture();
     shim_globals_capture();
     shim_executor_capture();
     shim_modules_capture();
-    shim_process_capture();
+    capture_process();
     shim_ini_capture();
 }
 
@@ -25,7 +79,7 @@ void shim_state_release(void)
 {
     shim_loops_release();
     shim_ini_release();
-    shim_process_release();
+    release_process();
     shim_modules_release();
     shim_globals_release();
     shim_superglobals_release();
@@ -48,7 +102,7 @@ void shim_state_suspend(shim_request_state *state)
     shim_modules_suspend(state->modules);
     shim_executor_suspend(&state->executor);
     shim_globals_suspend(&state->globals);
-    shim_process_suspend(&state->process);
+    suspend_process(&state->process);
     shim_ini_suspend(&state->ini);
     if (state->ini.count > 0) {
         shim_modules_reset();
@@ -60,7 +114,7 @@ void shim_state_resume(shim_request_state *state)
 {
     shim_memory_limit_lift();
     shim_ini_resume(&state->ini);
-    shim_process_resume(&state->process);
+    resume_process(&state->process);
     shim_globals_resume(&state->globals);
     shim_executor_resume(&state->executor);
     shim_modules_resume(state->modules);

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <zend_virtual_cwd.h>
 
-/* ---- Environment, locale, signals, priority, the system's log and the text domain (process.c) ---- */
+/* ---- Environment, locale, signals, priority, the system's log and the text domain (state.c) ---- */
 
 typedef struct shim_process_state {
     struct shim_variable *variables;
@@ -19,11 +19,6 @@ typedef struct shim_process_state {
     shim_own_signals_state signals;
     shim_attributes_state attributes;
 } shim_process_state;
-
-void shim_process_capture(void);
-void shim_process_release(void);
-void shim_process_suspend(shim_process_state *state);
-void shim_process_resume(const shim_process_state *state);
 
 /* ---- $_SERVER of the last request (kept_variables.c) ---- */
 
