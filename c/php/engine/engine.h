@@ -126,14 +126,9 @@ php_stream_context *shim_context_copy(const php_stream_context *context);
 /* Returns a notifier that calls the same callback; NULL for NULL. */
 php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier);
 
-/* ---- Silenced errors (silence.c) ---- */
-
 /* The error_reporting while svc calls PHP on its own behalf: only fatal errors are reported. Scripts do not set this
  * value. */
 #define SHIM_REPORTS_NOTHING (1 << 30)
-/* Whether an error of this type, raised now, is silenced: by @ in one of the active functions, or by svc. An error_reporting
- * that a script or php.ini sets silences nothing in this sense. */
-bool shim_is_silenced(int type);
 
 /* ---- The per-thread state of extensions (tsrm.c) ---- */
 

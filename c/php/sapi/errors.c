@@ -38,6 +38,46 @@ void shim_log_message(const char *message, int priority)
     shim_host.io.log(shim_current != NULL ? shim_current->host : NULL, &record);
 }
 
+/* ---- silenced errors ---- */
+
+/* ZEND_BEGIN_SILENCE reduces error_reporting to the fatal errors, which is also what a script may have set itself. Only the
+ * ranges of opcodes in which a silence is live distinguish the two. */
+static bool is_in_silence(const zend_op_array *code, const zend_op *opline)
+{
+    const uint32_t at = (uint32_t)(opline - code->opcodes);
+    for (int i = 0; i < code->last_live_range; i++) {
+        const zend_live_range *range = &code->live_range[i];
+        if ((range->var & ZEND_LIVE_MASK) == ZEND_LIVE_SILENCE && range->start <= at && at < range->end) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether an error of this type, raised now, is silenced: by @ in one of the active functions, or by svc. An error_reporting
+ * that a script or php.ini sets silences nothing in this sense. */
+static bool is_silenced(int type)
+{
+    if ((type & E_FATAL_ERRORS) != 0) {
+        return false;
+    }
+    if (EG(error_reporting) == SHIM_REPORTS_NOTHING) {
+        return true;
+    }
+    if (!E_HAS_ONLY_FATAL_ERRORS(EG(error_reporting))) {
+        return false;
+    }
+    for (const zend_execute_data *frame = EG(current_execute_data); frame != NULL; frame = frame->prev_execute_data) {
+        if (frame->func != NULL && ZEND_USER_CODE(frame->func->type) && frame->opline != NULL &&
+            is_in_silence(&frame->func->op_array, frame->opline)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- errors ---- */
+
 static void (*next_error_cb)(int, zend_string *, const uint32_t, zend_string *);
 static void (*next_on_timeout)(int);
 
@@ -176,7 +216,7 @@ static void note_error(int type, zend_string *file, uint32_t line, zend_string *
 {
     /* As in observe_error. */
     ZEND_TSRMLS_CACHE_UPDATE();
-    if (!shim_in_switch && !becomes_exception(type) && !shim_is_silenced(type)) {
+    if (!shim_in_switch && !becomes_exception(type) && !is_silenced(type)) {
         const shim_log record = error_record(type, file, line, message);
         shim_host.io.error(&record);
     }
