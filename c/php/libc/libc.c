@@ -70,10 +70,8 @@ void (*shim_on_library_loaded)(void);
 void *dlopen(const char *path, int mode)
 {
     void *library = LIBC(dlopen)(path, mode & ~RTLD_DEEPBIND);
-    if (library != NULL) {
-        if (shim_on_library_loaded != NULL) {
-            shim_on_library_loaded();
-        }
+    if (library != NULL && shim_on_library_loaded != NULL) {
+        shim_on_library_loaded();
     }
     return library;
 }

@@ -22,11 +22,11 @@
 
 enum { SIDES = 2 };
 
-void *shim_helper_call_new(shim_hook hook, size_t size, void (*make)(shim_helper_call *), void (*discard)(shim_helper_call *))
+void *shim_helper_call_new(size_t size, void (*make)(shim_helper_call *), void (*discard)(shim_helper_call *))
 {
     shim_helper_call *call = calloc(1, size);
     if (call == NULL) {
-        shim_hook_blocks(hook, SHIM_OBSTACLE_MEMORY);
+        shim_hook_blocks(SHIM_HOOK_DNS, SHIM_OBSTACLE_MEMORY);
         return NULL;
     }
     call->make = make;
@@ -38,7 +38,10 @@ void *shim_helper_call_new(shim_hook hook, size_t size, void (*make)(shim_helper
 void shim_helper_call_release(shim_helper_call *call)
 {
     if (__atomic_sub_fetch(&call->owners, 1, __ATOMIC_ACQ_REL) == 0) {
-        call->discard(call);
+        if (call->discard != NULL) {
+            call->discard(call);
+        }
+        free(call);
     }
 }
 
@@ -74,32 +77,32 @@ static void ask_for_help(shim_helper_call *call)
     (void)LIBC(pthread_sigmask)(SIG_SETMASK, &own, NULL);
 }
 
-static shim_waited wait_for(shim_hook hook, shim_helper_call *call, shim_completion *completion)
+static shim_waited wait_for(shim_helper_call *call, shim_completion *completion)
 {
     const shim_wait_set set = {.completions = &completion, .completion_count = 1};
     shim_waited waited = SHIM_WAITED_LOOK;
     bool is_complete = shim_host.completion.is_complete(completion);
     while (!is_complete && waited == SHIM_WAITED_LOOK) {
-        waited = shim_hooked_wait(hook, &set);
+        waited = shim_hooked_wait(SHIM_HOOK_DNS, &set);
         is_complete = shim_host.completion.is_complete(completion);
     }
     if (!is_complete) {
         return waited;
     }
     if (!call->is_made) {
-        shim_hook_blocks(hook, SHIM_OBSTACLE_HELPERS);
+        shim_hook_blocks(SHIM_HOOK_DNS, SHIM_OBSTACLE_HELPERS);
         return SHIM_WAITED_BLOCK;
     }
     return SHIM_WAITED_LOOK;
 }
 
-shim_waited shim_helper_call_wait(shim_hook hook, shim_helper_call *call)
+shim_waited shim_helper_call_wait(shim_helper_call *call)
 {
     const int error = errno;
     shim_completion *completion = NULL;
-    shim_waited waited = shim_hooked_may_wait(hook);
+    shim_waited waited = shim_hooked_may_wait(SHIM_HOOK_DNS);
     if (waited == SHIM_WAITED_LOOK && !shim_host.completion.make(&completion, &call->completer)) {
-        shim_hook_blocks(hook, SHIM_OBSTACLE_MEMORY);
+        shim_hook_blocks(SHIM_HOOK_DNS, SHIM_OBSTACLE_MEMORY);
         waited = SHIM_WAITED_BLOCK;
     }
     if (waited == SHIM_WAITED_LOOK) {
@@ -107,7 +110,7 @@ shim_waited shim_helper_call_wait(shim_hook hook, shim_helper_call *call)
         call->host_error = h_errno;
         call->owners = SIDES;
         ask_for_help(call);
-        waited = wait_for(hook, call, completion);
+        waited = wait_for(call, completion);
         shim_host.completion.drop(completion);
     }
     errno = error;

@@ -108,7 +108,7 @@ bool shim_pause_at_socket(int descriptor, int64_t deadline, int64_t *pause, shim
 typedef struct shim_helper_call {
     /* Makes the call on the helper thread, which shares only errno and h_errno with the request. */
     void (*make)(struct shim_helper_call *call);
-    /* Frees the struct and any results that the request has not taken. On either thread. */
+    /* Frees any results that the request has not taken; NULL if there are none. On either thread. */
     void (*discard)(struct shim_helper_call *call);
     /* errno and h_errno: the caller's before the call, the call's after it. */
     int error;
@@ -119,11 +119,11 @@ typedef struct shim_helper_call {
 } shim_helper_call;
 
 /* Allocates a call of `size` bytes. Returns NULL if out of memory, which it counts: the caller calls libc. */
-void *shim_helper_call_new(shim_hook hook, size_t size, void (*make)(shim_helper_call *), void (*discard)(shim_helper_call *));
+void *shim_helper_call_new(size_t size, void (*make)(shim_helper_call *), void (*discard)(shim_helper_call *));
 /* Runs the call on a helper thread and waits for it. After SHIM_WAITED_LOOK, errno and h_errno are those of the call; the
  * caller takes the results and calls shim_helper_call_release. Any other result means that the call has been released:
  * SHIM_WAITED_OVER if the request may no longer wait, SHIM_WAITED_BLOCK if the caller has to call libc. */
-shim_waited shim_helper_call_wait(shim_hook hook, shim_helper_call *call);
+shim_waited shim_helper_call_wait(shim_helper_call *call);
 void shim_helper_call_release(shim_helper_call *call);
 
 /* ---- Calls that wait, and which of them may suspend their request (hooks.c) ---- */
@@ -143,8 +143,6 @@ static inline bool shim_hook_is_on_for(shim_hook hook, const void *caller)
 }
 /* Counts a call that blocks its thread. */
 void shim_hook_blocks(shim_hook hook, shim_obstacle obstacle);
-
-/* The return address of the function that uses this macro. */
 
 /* ---- sleep(), usleep(), time_nanosleep() and time_sleep_until() (sleeps.c) ---- */
 

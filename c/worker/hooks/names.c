@@ -11,13 +11,12 @@
 #include <netdb.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 /* ---- gethostbyname_r() ---- */
 
-/* Interposes gethostbyname_r(): PHP's gethostbyname() and the functions of ext/sockets call it.
+/* PHP's gethostbyname() and the functions of ext/sockets call it.
  *
  * The variants that return a static struct of libc have no hook: they are not thread-safe, so no library whose requests can
  * be suspended uses them. */
@@ -44,16 +43,10 @@ static void find_host(shim_helper_call *call)
         LIBC(gethostbyname_r)(own->name, &own->entry, own->buffer, own->size, &own->found, &own->host_error);
 }
 
-static void discard_host(shim_helper_call *call)
-{
-    free(call);
-}
-
 static host_call *host_call_of(const char *name, const char *buffer, size_t size)
 {
     const size_t name_size = strlen(name) + 1;
-    host_call *own =
-        shim_helper_call_new(SHIM_HOOK_DNS, sizeof(*own) + name_size + 2 * ALIGNMENT + size, find_host, discard_host);
+    host_call *own = shim_helper_call_new(sizeof(*own) + name_size + 2 * ALIGNMENT + size, find_host, NULL);
     if (own == NULL) {
         return NULL;
     }
@@ -106,7 +99,7 @@ int gethostbyname_r(const char *name, struct hostent *entry, char *buffer, size_
         return LIBC(gethostbyname_r)(name, entry, buffer, size, found, host_error);
     }
     host_call *own = host_call_of(name, buffer, size);
-    const shim_waited waited = own != NULL ? shim_helper_call_wait(SHIM_HOOK_DNS, &own->call) : SHIM_WAITED_BLOCK;
+    const shim_waited waited = own != NULL ? shim_helper_call_wait(&own->call) : SHIM_WAITED_BLOCK;
     if (waited == SHIM_WAITED_BLOCK) {
         return LIBC(gethostbyname_r)(name, entry, buffer, size, found, host_error);
     }
@@ -164,15 +157,14 @@ static void discard_addresses(shim_helper_call *call)
     if (own->locale != (locale_t)0) {
         freelocale(own->locale);
     }
-    free(own);
 }
 
 static address_call *address_call_of(const char *node, const char *service, const struct addrinfo *hints)
 {
     const size_t node_size = strlen(node) + 1;
     const size_t service_size = service != NULL ? strlen(service) + 1 : 0;
-    address_call *own = shim_helper_call_new(SHIM_HOOK_DNS, sizeof(*own) + node_size + service_size, find_addresses,
-                                             discard_addresses);
+    address_call *own =
+        shim_helper_call_new(sizeof(*own) + node_size + service_size, find_addresses, discard_addresses);
     if (own == NULL) {
         return NULL;
     }
@@ -216,7 +208,7 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
         return LIBC(getaddrinfo)(node, service, hints, found);
     }
     address_call *own = address_call_of(node, service, hints);
-    const shim_waited waited = own != NULL ? shim_helper_call_wait(SHIM_HOOK_DNS, &own->call) : SHIM_WAITED_BLOCK;
+    const shim_waited waited = own != NULL ? shim_helper_call_wait(&own->call) : SHIM_WAITED_BLOCK;
     if (waited == SHIM_WAITED_BLOCK) {
         return LIBC(getaddrinfo)(node, service, hints, found);
     }
@@ -253,16 +245,10 @@ static void find_name(shim_helper_call *call)
                                     own->service, own->service_size, own->flags);
 }
 
-static void discard_name(shim_helper_call *call)
-{
-    free(call);
-}
-
 static name_call *name_call_of(const struct sockaddr *address, socklen_t size, socklen_t node_size, bool has_service,
                                socklen_t service_size, int flags)
 {
-    name_call *own =
-        shim_helper_call_new(SHIM_HOOK_DNS, sizeof(*own) + node_size + service_size, find_name, discard_name);
+    name_call *own = shim_helper_call_new(sizeof(*own) + node_size + service_size, find_name, NULL);
     if (own == NULL) {
         return NULL;
     }
@@ -292,7 +278,7 @@ int getnameinfo(const struct sockaddr *address, socklen_t size, char *node, sock
         return LIBC(getnameinfo)(address, size, node, node_size, service, service_size, flags);
     }
     name_call *own = name_call_of(address, size, node_size, service != NULL, service_size, flags);
-    const shim_waited waited = own != NULL ? shim_helper_call_wait(SHIM_HOOK_DNS, &own->call) : SHIM_WAITED_BLOCK;
+    const shim_waited waited = own != NULL ? shim_helper_call_wait(&own->call) : SHIM_WAITED_BLOCK;
     if (waited == SHIM_WAITED_BLOCK) {
         return LIBC(getnameinfo)(address, size, node, node_size, service, service_size, flags);
     }

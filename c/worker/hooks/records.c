@@ -11,7 +11,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <resolv.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The settings that a caller may have changed in its state; names as in resolv.h. */
@@ -113,16 +112,11 @@ static void find_records(shim_helper_call *call)
     errno = error;
 }
 
-static void discard_records(shim_helper_call *call)
-{
-    free(call);
-}
-
 static record_call *record_call_of(const struct __res_state *state, const char *name, int class, int type, int size)
 {
     const size_t name_size = strlen(name) + 1;
-    record_call *own = shim_helper_call_new(SHIM_HOOK_DNS, sizeof(*own) + name_size + sizeof(HEADER) + (size_t)size,
-                                            find_records, discard_records);
+    record_call *own =
+        shim_helper_call_new(sizeof(*own) + name_size + sizeof(HEADER) + (size_t)size, find_records, NULL);
     if (own == NULL) {
         return NULL;
     }
@@ -143,7 +137,7 @@ int res_nsearch(res_state state, const char *name, int class, int type, unsigned
         return LIBC(res_nsearch)(state, name, class, type, answer, size);
     }
     record_call *own = record_call_of(state, name, class, type, size);
-    const shim_waited waited = own != NULL ? shim_helper_call_wait(SHIM_HOOK_DNS, &own->call) : SHIM_WAITED_BLOCK;
+    const shim_waited waited = own != NULL ? shim_helper_call_wait(&own->call) : SHIM_WAITED_BLOCK;
     if (waited == SHIM_WAITED_BLOCK) {
         return LIBC(res_nsearch)(state, name, class, type, answer, size);
     }

@@ -118,7 +118,7 @@ void shim_sleeps_install(void)
 
 /* ---- pauses of C code that polls for a lock ---- */
 
-/* Pauses of C code that polls for a lock. The executable defines usleep() before libc does.
+/* The executable defines usleep() before libc does.
  *
  * Two callers release their thread while they pause, because a request of the same thread may hold the lock, and polling is
  * futile until that request continues:
