@@ -126,7 +126,7 @@ static void judge(shim_observed *observed, shim_client_end *end)
         connection->methods->fetch_err(connection, statement != NULL ? statement : connection->query_stmt, info);
         read_code(observed, info, zend_hash_num_elements(Z_ARRVAL_P(info)) > 1, end);
     } else {
-        end->code = shim_view_of(*code, strlen(*code));
+        end->code = shim_view_of_cstr(*code);
     }
 }
 

@@ -76,11 +76,6 @@ static zend_object *link_of(const shim_observed *observed)
     return object != NULL && class != NULL && object->ce == class ? object : NULL;
 }
 
-static shim_view view_of(const char *text)
-{
-    return shim_view_of(text, text != NULL ? strlen(text) : 0);
-}
-
 static void describe(shim_observed *observed, shim_client_call *call)
 {
     /* An earlier call may have had the same frame. */
@@ -95,8 +90,8 @@ static void describe(shim_observed *observed, shim_client_call *call)
     }
     if (connection != NULL && libpq.database != NULL && libpq.host != NULL && libpq.port != NULL) {
         const char *port = libpq.port(connection);
-        call->database = view_of(libpq.database(connection));
-        call->host = view_of(libpq.host(connection));
+        call->database = shim_view_of_cstr(libpq.database(connection));
+        call->host = shim_view_of_cstr(libpq.host(connection));
         call->port = port != NULL ? (uint16_t)strtoul(port, NULL, 10) : 0;
     }
     if (connection != NULL && libpq.parameter != NULL && shim_observed_has_backslash(call)) {
@@ -118,7 +113,7 @@ static void judge(shim_observed *observed, shim_client_end *end)
 {
     end->failed = end->failed || Z_TYPE_P(observed->return_value) == IS_FALSE;
     if (end->failed && failure.call == observed->execute_data) {
-        end->code = shim_view_of(failure.code, strlen(failure.code));
+        end->code = shim_view_of_cstr(failure.code);
     }
 }
 

@@ -31,7 +31,7 @@ enum { FIRST_PAUSE_NS = 500000, LONGEST_PAUSE_NS = 20000000 };
  * thread. */
 
 /* The epoll data of the thread's own descriptor, which does not wake a request. */
-enum { NOBODY = 0 };
+enum { OWN_EVENT = 0 };
 
 static __thread struct {
     int poller;
@@ -66,7 +66,7 @@ static bool open_reactor(void)
     }
     int poller = keep_high(epoll_create1(EPOLL_CLOEXEC));
     int wake = keep_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = OWN_EVENT};
     if (poller < 0 || wake < 0 || epoll_ctl(poller, EPOLL_CTL_ADD, wake, &event) != 0) {
         LIBC(close)(poller);
         LIBC(close)(wake);
@@ -77,6 +77,13 @@ static bool open_reactor(void)
     reactor.wake = wake;
     reactor.is_open = true;
     return true;
+}
+
+static void reset_wake(void)
+{
+    uint64_t rings;
+    ssize_t size = LIBC(read)(reactor.wake, &rings, sizeof(rings));
+    (void)size;
 }
 
 int shim_wake_descriptor(void)
@@ -108,6 +115,28 @@ static void forget_in_child(void)
 void shim_reactor_install(void)
 {
     pthread_atfork(NULL, NULL, forget_in_child);
+}
+
+/* ---- cancelled tasks ---- */
+
+/* The host knows which tasks are cancelled; here, each task finds out for itself. A task that executes instructions is
+ * interrupted (async/task/running.c), a parked one is woken, and one inside a call finds out when it parks or executes
+ * instructions again. */
+
+/* The parked tasks of this thread. */
+static __thread LIST_HEAD(, shim_fiber) parked_tasks;
+
+size_t shim_tasks_wake_cancelled(void)
+{
+    size_t count = 0;
+    shim_fiber *fiber;
+    LIST_FOREACH(fiber, &parked_tasks, parked) {
+        if (fiber->phase == SHIM_PHASE_PARKED && !fiber->context.is_cancelled && shim_cancel_notice(&fiber->context)) {
+            shim_wake(fiber, SHIM_WOKEN_BY_CANCEL, 0);
+            count++;
+        }
+    }
+    return count;
 }
 
 /* ---- waiting ---- */
@@ -186,14 +215,14 @@ static void suspend(shim_fiber *fiber)
 {
     shim_state_suspend(&fiber->state);
     if (fiber->context.is_task) {
-        shim_cancel_watch(fiber);
+        LIST_INSERT_HEAD(&parked_tasks, fiber, parked);
     }
     if (fiber->context.owner != NULL) {
         shim_host.worker.parks(fiber->context.owner);
     }
     shim_fiber_switch_out(fiber);
     if (fiber->context.is_task) {
-        shim_cancel_unwatch(fiber);
+        LIST_REMOVE(fiber, parked);
     }
     if (fiber->context.owner != NULL) {
         shim_host.worker.resumes(fiber->context.owner);
@@ -201,6 +230,13 @@ static void suspend(shim_fiber *fiber)
     /* Set first: the execution timer may fire as soon as it is armed. */
     shim_current = &fiber->context;
     shim_state_resume(&fiber->state);
+}
+
+/* Returns the deadline of the set, or the time limit of the request if that is earlier; 0 if there is none. */
+static int64_t deadline_of(const shim_wait_set *set)
+{
+    const int64_t limit = set->is_unlimited ? 0 : shim_timer_deadline();
+    return limit > 0 && (set->deadline == 0 || limit < set->deadline) ? limit : set->deadline;
 }
 
 shim_woken shim_park(const shim_wait_set *set)
@@ -215,8 +251,7 @@ shim_woken shim_park(const shim_wait_set *set)
     if (!shim_guards_lift(&fiber->guards, fiber->root_frame)) {
         return (shim_woken){.by = SHIM_NEVER_PARKED};
     }
-    const int64_t limit = set->is_unlimited ? 0 : shim_timer_deadline();
-    fiber->deadline = limit > 0 && (set->deadline == 0 || limit < set->deadline) ? limit : set->deadline;
+    fiber->deadline = deadline_of(set);
     fiber->wait_set = set;
     fiber->stop_waiting = stop_waiting;
     fiber->phase = SHIM_PHASE_PARKED;
@@ -256,10 +291,8 @@ static bool is_any_complete(const shim_wait_set *set)
 static void sleep_here(int time_ms)
 {
     struct pollfd wake = {.fd = reactor.wake, .events = POLLIN};
-    uint64_t rings;
     if (LIBC(poll)(&wake, 1, time_ms) > 0) {
-        ssize_t size = LIBC(read)(reactor.wake, &rings, sizeof(rings));
-        (void)size;
+        reset_wake();
     }
     shim_host.completion.look();
 }
@@ -278,8 +311,7 @@ shim_woken_by shim_block(const shim_wait_set *set)
         (void)shim_host.completion.wait(set->completions[i], number);
     }
     /* The signal of the time limit may arrive after the check of its flag and before the sleep: the deadline covers that. */
-    const int64_t limit = set->is_unlimited ? 0 : shim_timer_deadline();
-    const int64_t deadline = limit > 0 && (set->deadline == 0 || limit < set->deadline) ? limit : set->deadline;
+    const int64_t deadline = deadline_of(set);
     while (by == SHIM_NEVER_PARKED) {
         const int64_t left = deadline == 0 ? INT64_MAX : deadline - shim_now();
         if (is_any_complete(set)) {
@@ -365,13 +397,11 @@ static size_t wake_within(int64_t time)
         count = wait_for_events(events, time);
     }
     for (int i = 0; i < count; i++) {
-        if (events[i].data.u64 != NOBODY) {
+        if (events[i].data.u64 != OWN_EVENT) {
             shim_watches_wake(&events[i]);
-            continue;
+        } else {
+            reset_wake();
         }
-        uint64_t rings;
-        ssize_t size = LIBC(read)(reactor.wake, &rings, sizeof(rings));
-        (void)size;
     }
     shim_fiber *first = shim_timer_first();
     const int64_t now = first != NULL ? shim_now() : 0;

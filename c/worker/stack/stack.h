@@ -166,7 +166,7 @@ typedef struct shim_fiber {
     uint32_t timer_place;
     /* Its number among the waiters for completions plus one; 0 if it has none. */
     uint32_t waiter;
-    /* Among the parked tasks of its thread (cancel.c). */
+    /* Among the parked tasks of its thread (park.c). */
     LIST_ENTRY(shim_fiber) parked;
     /* The event that ended the last wait. */
     shim_woken woken;
@@ -192,12 +192,6 @@ void shim_wake(shim_fiber *fiber, shim_woken_by by, unsigned member);
 /* Removes and returns the request that has been ready for the longest time; NULL if there is none. */
 shim_fiber *shim_ready_pop(void);
 size_t shim_ready_count(void);
-
-/* ---- Cancelled tasks (cancel.c) ---- */
-
-/* Call when a request parks and when it continues: shim_tasks_wake_cancelled wakes only parked ones. */
-void shim_cancel_watch(shim_fiber *fiber);
-void shim_cancel_unwatch(shim_fiber *fiber);
 
 /* ---- Requests on their own stacks (request_stack.c) ---- */
 
