@@ -120,24 +120,23 @@ ZEND_METHOD(Svc_Trace_Span, addEvent)
 
 void shim_span_record(uint64_t span, zend_object *exception, const shim_attribute *attributes, size_t count)
 {
-    static const char event[] = "exception";
     smart_str trace = {0};
     shim_exception_trace(&trace, exception);
     const shim_scalar texts[] = {{.text = shim_exception_class(exception)},
                                  {.text = shim_exception_message(exception)},
                                  {.text = shim_trace_text_view(&trace)}};
     static const char *const names[] = {"exception.type", "exception.message", "exception.stacktrace"};
-    enum { TOLD = SHIM_COUNT(names) };
-    shim_attribute *all = malloc((TOLD + count) * sizeof(*all));
+    enum { OWN_ATTRIBUTES = SHIM_COUNT(names) };
+    shim_attribute *all = malloc((OWN_ATTRIBUTES + count) * sizeof(*all));
     if (all != NULL) {
-        for (int i = 0; i < TOLD; i++) {
+        for (int i = 0; i < OWN_ATTRIBUTES; i++) {
             all[i] = (shim_attribute){.name = shim_view_of_cstr(names[i]), .type = SHIM_SCALAR_TEXT,
                                       .values = &texts[i], .count = 1};
         }
         if (count > 0) {
-            memcpy(all + TOLD, attributes, count * sizeof(*all));
+            memcpy(all + OWN_ATTRIBUTES, attributes, count * sizeof(*all));
         }
-        shim_host.span.add_event(shim_current->host, span, shim_view_of(event, sizeof(event) - 1), all, TOLD + count);
+        shim_host.span.add_event(shim_current->host, span, shim_view_of_cstr("exception"), all, OWN_ATTRIBUTES + count);
         free(all);
     }
     shim_trace_text_free(&trace);

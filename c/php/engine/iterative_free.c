@@ -25,25 +25,25 @@ static __thread struct {
     zend_refcounted **list;
     size_t count;
     size_t room;
-} later;
+} postponed;
 
 static void (*free_object)(zend_object *);
 static void (*free_array)(zend_array *);
 
-static bool put_off(zend_refcounted *counted)
+static bool postpone(zend_refcounted *counted)
 {
-    if (!SHIM_RESERVE(later)) {
+    if (!SHIM_RESERVE(postponed)) {
         return false;
     }
     GC_SET_REFCOUNT(counted, 1);
-    later.list[later.count++] = counted;
+    postponed.list[postponed.count++] = counted;
     return true;
 }
 
-static zend_never_inline void work_off(size_t down_to)
+static zend_never_inline void free_postponed(size_t down_to)
 {
-    while (later.count > down_to) {
-        zend_refcounted *counted = later.list[--later.count];
+    while (postponed.count > down_to) {
+        zend_refcounted *counted = postponed.list[--postponed.count];
         /* A destructor may have obtained a reference through a weak reference. */
         if (GC_TYPE(counted) == IS_ARRAY) {
             free_array((zend_array *)counted);
@@ -56,8 +56,8 @@ static zend_never_inline void work_off(size_t down_to)
 /* Ends the outermost call, which began with this many entries on the list. */
 static void end(size_t before)
 {
-    if (UNEXPECTED(later.count > before)) {
-        work_off(before);
+    if (UNEXPECTED(postponed.count > before)) {
+        free_postponed(before);
     }
     top = NULL;
 }
@@ -70,20 +70,20 @@ static bool is_outermost(const char *here)
 }
 
 /* Postpones the rest if the recursion has become too deep. Returns whether it did. */
-static bool is_put_off(zend_refcounted *counted, const char *here)
+static bool is_postponed(zend_refcounted *counted, const char *here)
 {
-    return UNEXPECTED(top - here > STACK_MAX) && put_off(counted);
+    return UNEXPECTED(top - here > STACK_MAX) && postpone(counted);
 }
 
 void ZEND_FASTCALL zend_objects_store_del(zend_object *object)
 {
     const char *here = __builtin_frame_address(0);
     if (is_outermost(here)) {
-        const size_t before = later.count;
+        const size_t before = postponed.count;
         top = here;
         free_object(object);
         end(before);
-    } else if (GC_TYPE(object) != IS_OBJECT || !is_put_off((zend_refcounted *)object, here)) {
+    } else if (GC_TYPE(object) != IS_OBJECT || !is_postponed((zend_refcounted *)object, here)) {
         /* An object that the collector has already freed is no longer valid; its memory remains only for a while. */
         free_object(object);
     }
@@ -93,11 +93,11 @@ void ZEND_FASTCALL zend_array_destroy(HashTable *array)
 {
     const char *here = __builtin_frame_address(0);
     if (is_outermost(here)) {
-        const size_t before = later.count;
+        const size_t before = postponed.count;
         top = here;
         free_array(array);
         end(before);
-    } else if (!is_put_off((zend_refcounted *)array, here)) {
+    } else if (!is_postponed((zend_refcounted *)array, here)) {
         free_array(array);
     }
 }
@@ -117,14 +117,14 @@ void shim_free_depth_return_to(const void *free_depth)
 void shim_free_depth_forget(void)
 {
     top = NULL;
-    later.count = 0;
+    postponed.count = 0;
 }
 
 void shim_free_depth_stop(void)
 {
-    free(later.list);
-    later.list = NULL;
-    later.count = later.room = 0;
+    free(postponed.list);
+    postponed.list = NULL;
+    postponed.count = postponed.room = 0;
 }
 
 bool shim_iterative_free_install(void)

@@ -7,14 +7,14 @@
 #include <ctype.h>
 
 /* Methods that send nothing, or no command. */
-static const char *const silent_in_redis[] = {
+static const char *const unobserved_in_redis[] = {
     "__construct", "__destruct", "_compress", "_pack", "_prefix", "_serialize", "_uncompress", "_unpack", "_unserialize",
     "_digest", "clearlasterror", "cleartransferredbytes", "close", "getauth", "getdbnum", "gethost",
     "getlasterror", "getmode", "getoption", "getpersistentid", "getport", "getreadtimeout", "gettimeout",
     "gettransferredbytes", "isconnected", "servername", "serverversion", "setoption", "_masters", "_redir",
 };
 
-static const char *const loud_in_memcached[] = {
+static const char *const observed_in_memcached[] = {
     "add", "addbykey", "append", "appendbykey", "cas", "casbykey", "decrement", "decrementbykey", "delete", "deletebykey",
     "deletemulti", "deletemultibykey", "fetch", "fetchall", "flush", "get", "getallkeys", "getbykey", "getdelayed",
     "getdelayedbykey", "getmulti", "getmultibykey", "getstats", "getversion", "increment", "incrementbykey", "prepend",
@@ -75,12 +75,6 @@ static void describe_redis(shim_observed *observed, shim_client_call *call)
     }
 }
 
-/* Without an address: only the cluster's client knows the server of each key. */
-static void describe_cluster(shim_observed *observed, shim_client_call *call)
-{
-    put_command(observed, call);
-}
-
 static void judge_redis(shim_observed *observed, shim_client_end *end)
 {
     (void)observed;
@@ -130,7 +124,8 @@ static void judge_memcached(shim_observed *observed, shim_client_end *end)
 }
 
 static const shim_observer redis = {"redis", NULL, SHIM_CLIENT_STORE, "redis", NULL, 0, false, describe_redis, judge_redis};
-static const shim_observer cluster = {"rediscluster", NULL, SHIM_CLIENT_STORE, "redis", NULL, 0, false, describe_cluster,
+/* Without an address: only the cluster's client knows the server of each key. */
+static const shim_observer cluster = {"rediscluster", NULL, SHIM_CLIENT_STORE, "redis", NULL, 0, false, put_command,
                                       judge_redis};
 static const shim_observer memcached = {"memcached", NULL, SHIM_CLIENT_STORE, "memcached", NULL, 0, false,
                                         describe_memcached, judge_memcached};
@@ -140,11 +135,11 @@ static const shim_observer *observer_of(const char *class_name, const char *name
     const bool is_redis = class_name != NULL && strcmp(class_name, "redis") == 0;
     const bool is_cluster = class_name != NULL && strcmp(class_name, "rediscluster") == 0;
     if (is_redis || is_cluster) {
-        const bool is_silent = SHIM_IS_LISTED(name, silent_in_redis);
+        const bool is_silent = SHIM_IS_LISTED(name, unobserved_in_redis);
         return is_silent ? NULL : is_redis ? &redis : &cluster;
     }
     return class_name != NULL && strcmp(class_name, "memcached") == 0 &&
-                   SHIM_IS_LISTED(name, loud_in_memcached)
+                   SHIM_IS_LISTED(name, observed_in_memcached)
                ? &memcached
                : NULL;
 }

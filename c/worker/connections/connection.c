@@ -205,7 +205,7 @@ void shim_connection_belongs(shim_connection *connection, shim_connection *paren
 }
 
 /* PDO's objects refer to their parent themselves. */
-static const zend_object *told_parent(const shim_connection *connection)
+static const zend_object *parent_object(const shim_connection *connection)
 {
     return connection->object == NULL                    ? NULL
            : connection->kind == SHIM_KIND_PDO_STATEMENT ? shim_pdo_of_statement(connection->object)
@@ -219,7 +219,7 @@ shim_connection *shim_connection_root(shim_connection *connection)
         return connection;
     }
     if (connection->parent == NULL) {
-        const zend_object *object = told_parent(connection);
+        const zend_object *object = parent_object(connection);
         shim_connection *parent = object != NULL ? shim_connection_find(object) : NULL;
         if (parent != NULL) {
             shim_connection_belongs(connection, shim_connection_root(parent));

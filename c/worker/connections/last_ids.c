@@ -14,9 +14,9 @@ static bool is_postgres(const shim_connection *connection)
     return connection->kind == SHIM_KIND_PGSQL || (driver != NULL && strcmp(driver, "pgsql") == 0);
 }
 
-/* Executes a statement without changing the figures. If it fails, the connection is lost or the request is over, and the
+/* Executes a statement of svc without changing the figures. If it fails, the connection is lost or the request is over, and the
  * request's own call fails too. */
-static void tell_session(shim_connection *connection, const char *statement)
+static void execute_aside(shim_connection *connection, const char *statement)
 {
     const shim_figures before = shim_figures_read(connection);
     connection->is_in_own_call = true;
@@ -39,26 +39,26 @@ static unsigned free_variable(const shim_connection *connection)
     return number;
 }
 
-static void keep(shim_connection *connection, shim_saved_figures *of)
+static void save_id(shim_connection *connection, shim_saved_figures *of)
 {
     char statement[STATEMENT_MAX];
     const unsigned number = free_variable(connection);
     (void)snprintf(statement, sizeof(statement), "SET @svc_id_%u = LAST_INSERT_ID()", number);
     of->id_kept_in = number;
-    tell_session(connection, statement);
+    execute_aside(connection, statement);
 }
 
-static void return_to(shim_connection *connection, shim_saved_figures *of)
+static void restore_id(shim_connection *connection, shim_saved_figures *of)
 {
     char statement[STATEMENT_MAX];
     (void)snprintf(statement, sizeof(statement), "SET LAST_INSERT_ID = @svc_id_%u", of->id_kept_in);
     of->id_kept_in = 0;
-    tell_session(connection, statement);
+    execute_aside(connection, statement);
     connection->identified_for = of->kept.request;
 }
 
 /* Saves the session's last ID for its request, before the next statement replaces it. */
-static void leave_last(shim_connection *connection, uint64_t request)
+static void save_id_of_other(shim_connection *connection, uint64_t request)
 {
     shim_saved_figures *other =
         connection->identified_for != request ? shim_figures_of(connection, connection->identified_for) : NULL;
@@ -68,7 +68,7 @@ static void leave_last(shim_connection *connection, uint64_t request)
     if (is_postgres(connection)) {
         other->is_id_lost = true;
     } else if (shim_figures_mysqlnd(connection) != NULL && other->id_kept_in == 0) {
-        keep(connection, other);
+        save_id(connection, other);
     }
 }
 
@@ -90,10 +90,10 @@ bool shim_last_id_is_there(shim_connection *connection, unsigned effects)
         return false;
     }
     if (makes || is_kept) {
-        leave_last(connection, request);
+        save_id_of_other(connection, request);
     }
     if (is_kept) {
-        return_to(connection, own);
+        restore_id(connection, own);
     }
     if (own != NULL && makes) {
         own->is_id_lost = false;

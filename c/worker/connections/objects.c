@@ -119,7 +119,7 @@ static bool may_free(shim_connection *connection, shim_connection *root)
            (shim_running != NULL && shim_owned_acquire(&root->owned) == SHIM_ACQUIRED);
 }
 
-static void free_php_s(zend_object *object, shim_connection *root)
+static void free_by_extension(zend_object *object, shim_connection *root)
 {
     shim_use *use = root != NULL && shim_connections_have_owners() ? shim_use_begin(&root->owned) : NULL;
     php_handlers(object)->free_obj(object);
@@ -141,7 +141,7 @@ static void free_object(zend_object *object)
     }
     shim_connection_remove(object);
     if (is_free) {
-        free_php_s(object, root);
+        free_by_extension(object, root);
     } else {
         /* The extension's data for the object leaks, as in a bailout. */
         zend_object_std_dtor(object);

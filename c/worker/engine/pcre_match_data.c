@@ -14,7 +14,6 @@
 
 #include <ext/pcre/php_pcre.h>
 
-
 static __thread pcre2_match_data *taken;
 
 bool shim_pcre_match_data_begin(void)

@@ -140,7 +140,7 @@ void shim_shut_down(const struct pollfd *list, nfds_t count)
 
 /* Whether the descriptor has failed or hung up, but reports none of the requested events. epoll reports this unasked,
  * select() does not count it as an exception, and it would end every later wait at once. */
-static bool is_beyond_hope(const shim_watch *watch)
+static bool has_hung_up(const shim_watch *watch)
 {
     struct pollfd look = {.fd = watch->descriptor, .events = watch->events};
     return watch->descriptor >= 0 && LIBC(poll)(&look, 1, 0) > 0 && (look.revents & watch->events) == 0;
@@ -169,7 +169,7 @@ static int wait_with(shim_watch *watches, const shim_descriptor_call *call, shim
             return found;
         }
         shim_watch *const woken = &watches[shim_running->woken.member];
-        if (shim_running->woken.is_file || is_beyond_hope(woken)) {
+        if (shim_running->woken.is_file || has_hung_up(woken)) {
             /* Regular files are always ready; this one is not, so the caller requested events that files never report. */
             woken->descriptor = -1;
             /* Without any descriptor left, the request's time limit still ends the wait. */
@@ -225,7 +225,7 @@ int64_t shim_socket_deadline(int descriptor, int option)
 }
 
 /* Whether the caller tries again; sets errno if the call fails. */
-static bool goes_on(shim_waited waited)
+static bool may_retry(shim_waited waited)
 {
     switch (waited) {
     case SHIM_WAITED_LOOK:
@@ -248,7 +248,7 @@ static bool goes_on(shim_waited waited)
 bool shim_wait_for_socket(int descriptor, short events, int64_t deadline, shim_waited *waited)
 {
     *waited = shim_hooked_wait_for(SHIM_HOOK_NET, descriptor, events, deadline);
-    return goes_on(*waited);
+    return may_retry(*waited);
 }
 
 /* Identifies the descriptor's file: a pause does not end when the descriptor is closed. Its number may belong to another
@@ -270,5 +270,5 @@ bool shim_pause_at_socket(int descriptor, int64_t deadline, int64_t *pause, shim
             *waited = SHIM_WAITED_CLOSED;
         }
     }
-    return goes_on(*waited);
+    return may_retry(*waited);
 }

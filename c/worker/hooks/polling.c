@@ -54,7 +54,7 @@ static int fail_all(struct pollfd *list, nfds_t count)
 }
 
 /* Reports the closed descriptor as the kernel does if it was closed before the call. */
-static int tell_closed(struct pollfd *list, nfds_t count, int closed)
+static int report_closed(struct pollfd *list, nfds_t count, int closed)
 {
     int found = 0;
     for (nfds_t i = 0; i < count; i++) {
@@ -81,7 +81,7 @@ static bool wait_for(struct pollfd *list, nfds_t count, int64_t deadline, int *r
     if (end.waited == SHIM_WAITED_OVER) {
         *result = fail_all(list, count);
     } else if (end.waited == SHIM_WAITED_CLOSED) {
-        *result = tell_closed(list, count, end.closed);
+        *result = report_closed(list, count, end.closed);
     }
     return end.waited != SHIM_WAITED_BLOCK;
 }

@@ -115,8 +115,6 @@ bool shim_step_call(const shim_checkpoint *here, void (*function)(void))
     return shim_guard(here, call_step, &call);
 }
 
-/* ---- the end ---- */
-
 /* ---- before the response is complete ---- */
 
 typedef struct call_of_function {
@@ -157,7 +155,7 @@ static void call_shutdown_functions(const shim_checkpoint *here)
 /* Whether a script has exited with a failure and without output, while no objects of other requests exist. Elsewhere,
  * PHP ends together with such a script, and long-lived objects explain the reason in their destructors (Symfony's
  * dd()). A task has no client to send that output to. */
-static bool should_speak(const shim_fiber *fiber)
+static bool should_destruct_objects(const shim_fiber *fiber)
 {
     zval length;
     ZVAL_LONG(&length, 0);
@@ -166,7 +164,7 @@ static bool should_speak(const shim_fiber *fiber)
            (php_output_get_length(&length) != SUCCESS || Z_LVAL(length) == 0) && shim_own_worker.carried == 1;
 }
 
-static void let_speak(void)
+static void destruct_objects(void)
 {
     /* Once destructed, the worker's objects are useless. */
     shim_own_worker.exit_scheduled = true;
@@ -234,7 +232,7 @@ static bool is_of_own_loop(const shim_fiber *fiber)
     return !fiber->has_own_stack && fiber->context.owner != NULL;
 }
 
-static void answer(shim_fiber *fiber, const shim_checkpoint *here)
+static void complete_response(shim_fiber *fiber, const shim_checkpoint *here)
 {
     shim_context *context = &fiber->context;
     if (context->timed_out && context->fatal && !context->finished) {
@@ -247,8 +245,8 @@ static void answer(shim_fiber *fiber, const shim_checkpoint *here)
     if (is_of_own_loop(fiber)) {
         (void)shim_step_call(here, shim_first_request_boot_take);
     }
-    if (should_speak(fiber)) {
-        (void)shim_step_call(here, let_speak);
+    if (should_destruct_objects(fiber)) {
+        (void)shim_step_call(here, destruct_objects);
     }
     end_fibers(fiber, here);
     (void)shim_step_call(here, php_output_end_all);
@@ -376,7 +374,7 @@ static void hand_instances_on(shim_fiber *fiber, const shim_checkpoint *here)
 
 void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here)
 {
-    answer(fiber, here);
+    complete_response(fiber, here);
     /* The time limit starts anew for destructors: the response may have taken long. */
     zend_set_timeout(EG(timeout_seconds), 1);
     if (fiber->context.bailed_out) {

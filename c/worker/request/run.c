@@ -47,8 +47,8 @@ static void begin(shim_fiber *fiber)
     fiber->may_wait = fiber->has_own_stack;
 }
 
-/* Takes in the request as received, and parses its form. */
-static void take_in(shim_fiber *fiber)
+/* Describes the request to PHP, and parses its form. */
+static void read_request(shim_fiber *fiber)
 {
     shim_files files = {0};
     if (!shim_describe(&fiber->strings, fiber->context.request, &files)) {
@@ -68,12 +68,12 @@ static void take_in(shim_fiber *fiber)
 }
 
 /* Sends PHP's messages about the request's form to the log. As before a normal script, no handler is called. */
-static bool take_in_unheard(shim_fiber *fiber, const shim_checkpoint *here)
+static bool read_request_silently(shim_fiber *fiber, const shim_checkpoint *here)
 {
     zval handler;
     ZVAL_COPY_VALUE(&handler, &EG(user_error_handler));
     ZVAL_UNDEF(&EG(user_error_handler));
-    const bool ended = shim_step(here, take_in, fiber);
+    const bool ended = shim_step(here, read_request, fiber);
     ZVAL_COPY_VALUE(&EG(user_error_handler), &handler);
     return ended;
 }
@@ -109,7 +109,7 @@ static void clean_up(void)
 
 static bool serve_client(shim_fiber *fiber, const shim_checkpoint *here)
 {
-    return take_in_unheard(fiber, here) && shim_step(here, start_extensions, fiber) &&
+    return read_request_silently(fiber, here) && shim_step(here, start_extensions, fiber) &&
            shim_step(here, fiber->context.is_task ? shim_run_task : call_handler, fiber);
 }
 

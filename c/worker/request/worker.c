@@ -18,7 +18,7 @@
 static __thread shim_request_state boot_state;
 
 /* Suspends the boot request. Returns false if there is no memory for the boot script's own state. */
-static bool enter(bool is_side_by_side)
+static bool suspend_boot(bool is_side_by_side)
 {
     /* Open connections would stay open, and locked, until a request arrives. */
     shim_connections_end_own_stack();
@@ -42,7 +42,7 @@ static void lose(shim_fiber *fiber)
     shim_locks_end(fiber, true);
 }
 
-static void leave(void)
+static void resume_boot(void)
 {
     shim_fibers_lose(lose);
     shim_fibers_forget();
@@ -61,7 +61,7 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
     shim_handler.call = *handler;
     shim_handler.cache = *cache;
     Z_TRY_ADDREF(shim_handler.call.function_name);
-    if (!enter(loop != NULL)) {
+    if (!suspend_boot(loop != NULL)) {
         zval_ptr_dtor(&shim_handler.call.function_name);
         ZVAL_UNDEF(&shim_handler.call.function_name);
         zend_throw_error(NULL, "Out of memory");
@@ -74,7 +74,7 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
         *more = !shim_own_worker.has_lost_connection && shim_host.worker.serve_one(shim_own_worker.host);
     }
     shim_own_worker.over = loop != NULL || !*more;
-    leave();
+    resume_boot();
     zval_ptr_dtor(&shim_handler.call.function_name);
     ZVAL_UNDEF(&shim_handler.call.function_name);
 }
@@ -103,14 +103,14 @@ static ZEND_NAMED_FUNCTION(serve_tasks)
 {
     (void)execute_data;
     (void)return_value;
-    if (!enter(true)) {
+    if (!suspend_boot(true)) {
         zend_throw_error(NULL, "Out of memory");
         return;
     }
     shim_own_worker.is_looping = true;
     shim_host.worker.serve(shim_own_worker.host);
     shim_own_worker.over = true;
-    leave();
+    resume_boot();
 }
 
 /* Whether the boot has succeeded. A script that ends by exit(1) has failed like one that throws: its preparations are

@@ -81,7 +81,7 @@ static void give_number_back(shim_fiber *fiber)
 }
 
 /* Stops waiting for the first `count` completions, and releases the number. */
-static void leave(shim_fiber *fiber, unsigned count)
+static void stop_waiting_for(shim_fiber *fiber, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         shim_host.completion.stop_waiting(fiber->wait_set->completions[i]);
@@ -100,7 +100,7 @@ shim_waits shim_waiter_add(shim_fiber *fiber, unsigned *member)
     }
     for (unsigned i = 0; i < set->completion_count; i++) {
         if (!shim_host.completion.wait(set->completions[i], fiber->waiter - 1)) {
-            leave(fiber, i + 1);
+            stop_waiting_for(fiber, i + 1);
             *member = i;
             return SHIM_WAITS_NO_MORE;
         }
@@ -111,7 +111,7 @@ shim_waits shim_waiter_add(shim_fiber *fiber, unsigned *member)
 void shim_waiter_remove(shim_fiber *fiber)
 {
     if (fiber->waiter != 0) {
-        leave(fiber, fiber->wait_set->completion_count);
+        stop_waiting_for(fiber, fiber->wait_set->completion_count);
     }
 }
 
@@ -127,7 +127,7 @@ void shim_waiters_forget(void)
     memset(&waiters, 0, sizeof(waiters));
 }
 
-static bool look(shim_fiber *fiber)
+static bool wake_if_complete(shim_fiber *fiber)
 {
     const shim_wait_set *set = fiber->wait_set;
     for (unsigned i = 0; i < set->completion_count; i++) {
@@ -143,7 +143,7 @@ size_t shim_waiters_notify(uint32_t group)
 {
     size_t count = 0;
     for (uint32_t number = group; number < waiters.room; number += SHIM_WAITER_GROUPS) {
-        count += waiters.fibers[number] != NULL && look(waiters.fibers[number]);
+        count += waiters.fibers[number] != NULL && wake_if_complete(waiters.fibers[number]);
     }
     return count;
 }

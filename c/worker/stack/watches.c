@@ -55,7 +55,7 @@ static watched *watched_of(int descriptor)
     return is_there && own.descriptors[descriptor].first != NULL ? &own.descriptors[descriptor] : NULL;
 }
 
-static bool make_room_for(int descriptor)
+static bool reserve(int descriptor)
 {
     size_t room = own.room > 0 ? own.room : 256;
     while (room <= (size_t)descriptor) {
@@ -75,7 +75,7 @@ static bool make_room_for(int descriptor)
 }
 
 /* Registers the events of all present watches, plus `more`, with epoll. On failure, returns false and sets errno. */
-static bool tell_poller(int descriptor, int operation, short more)
+static bool update_poller(int descriptor, int operation, short more)
 {
     watched *watched = &own.descriptors[descriptor];
     short events = more;
@@ -150,14 +150,14 @@ shim_watched shim_watch_add(shim_fiber *fiber, shim_watch *watch)
     if (descriptor < 0) {
         return SHIM_WATCHED;
     }
-    if (!make_room_for(descriptor)) {
+    if (!reserve(descriptor)) {
         return SHIM_WATCH_FAILED;
     }
-    if (watched_of(descriptor) != NULL && !tell_poller(descriptor, EPOLL_CTL_MOD, watch->events)) {
+    if (watched_of(descriptor) != NULL && !update_poller(descriptor, EPOLL_CTL_MOD, watch->events)) {
         /* The watches of this descriptor refer to a file that libc has closed internally. */
         wake_watchers_of(descriptor);
     }
-    if (watched_of(descriptor) == NULL && !tell_poller(descriptor, EPOLL_CTL_ADD, watch->events)) {
+    if (watched_of(descriptor) == NULL && !update_poller(descriptor, EPOLL_CTL_ADD, watch->events)) {
         return errno == EPERM ? SHIM_WATCH_READY : errno == EBADF ? SHIM_WATCH_CLOSED : SHIM_WATCH_FAILED;
     }
     watch->fiber = fiber;
@@ -201,7 +201,7 @@ void shim_watches_wake(const struct epoll_event *event)
         wake(watch, SHIM_WOKEN_BY_DESCRIPTOR);
         watch = next;
     }
-    if (watched_of(descriptor) != NULL && !tell_poller(descriptor, EPOLL_CTL_MOD, 0)) {
+    if (watched_of(descriptor) != NULL && !update_poller(descriptor, EPOLL_CTL_MOD, 0)) {
         wake_watchers_of(descriptor);
     }
 }

@@ -83,14 +83,14 @@ static bool list(unsigned index)
     return true;
 }
 
-static bool are_more(void)
+static bool has_class_table_grown(void)
 {
     return EG(class_table)->nNumUsed != known.seen;
 }
 
-static bool look_for_more(void)
+static bool search_class_table(void)
 {
-    const bool are_new = are_more();
+    const bool are_new = has_class_table_grown();
     known.seen = EG(class_table)->nNumUsed;
     for (unsigned i = 0; i < NAMES; i++) {
         if (are_new && known.found[i] == NULL) {
@@ -105,9 +105,9 @@ static bool look_for_more(void)
 }
 
 /* Looks for classes that have been used for the first time. Returns false if out of memory. */
-static bool look(void)
+static bool find_classes(void)
 {
-    return (!are_more() && known.unlisted == 0) || look_for_more();
+    return (!has_class_table_grown() && known.unlisted == 0) || search_class_table();
 }
 
 bool shim_loops_prepare(shim_loops_state *state)
@@ -115,7 +115,7 @@ bool shim_loops_prepare(shim_loops_state *state)
     if (!state->is_own) {
         return true;
     }
-    if (!look()) {
+    if (!find_classes()) {
         return false;
     }
     if (state->room < known.count) {
@@ -160,7 +160,7 @@ static bool is_as_declared(const property *property)
 
 bool shim_loops_hold(const shim_loops_state *state)
 {
-    if (!state->is_own || !look()) {
+    if (!state->is_own || !find_classes()) {
         return false;
     }
     uint32_t i = 0;

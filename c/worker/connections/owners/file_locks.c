@@ -211,14 +211,14 @@ static bool lock_is_noted(int descriptor, shim_file_lock *lock)
     return i < locks.count && identify(descriptor, lock);
 }
 
-static void tell_lock(const shim_file_lock *lock)
+static void notify_outside(const shim_file_lock *lock)
 {
     const int error = errno;
     end_outside(lock, NULL);
     errno = error;
 }
 
-static shim_acquisition pause_until_told(const shim_file_lock *lock, bool may_be_refused, int64_t *pause)
+static shim_acquisition pause_until_notified(const shim_file_lock *lock, bool may_be_refused, int64_t *pause)
 {
     shim_completion *completion = NULL;
     outside_wait *wait = wait_outside(lock, &completion);
@@ -238,7 +238,7 @@ static shim_acquisition pause_before_lock(int descriptor, bool may_be_refused, i
     }
     own.lock.is_session = shim_waits_for_session();
     LIST_INSERT_HEAD(&lock_waits, &own, link);
-    const shim_acquisition result = pause_until_told(&own.lock, may_be_refused, pause);
+    const shim_acquisition result = pause_until_notified(&own.lock, may_be_refused, pause);
     LIST_REMOVE(&own, link);
     return result;
 }
@@ -303,10 +303,10 @@ static int wait_for_file(int descriptor, int operation)
 static int wait_for_lock(int descriptor, int operation)
 {
     shim_file_lock lock;
-    const bool is_told = (operation & LOCK_UN) != 0 && lock_is_noted(descriptor, &lock);
+    const bool notifies = (operation & LOCK_UN) != 0 && lock_is_noted(descriptor, &lock);
     const int result = wait_for_file(descriptor, operation);
-    if (is_told) {
-        tell_lock(&lock);
+    if (notifies) {
+        notify_outside(&lock);
     }
     if (result == 0 && shim_running != NULL) {
         if ((operation & LOCK_UN) != 0) {
@@ -368,7 +368,7 @@ int close(int descriptor)
     shim_socket_closed(descriptor);
     const int result = LIBC(close)(descriptor);
     if (is_lock) {
-        tell_lock(&lock);
+        notify_outside(&lock);
     }
     return result;
 }

@@ -67,7 +67,7 @@ static bool is_conversation(int descriptor)
 
 /* ---- sockets of connections ---- */
 
-static void part(note *one)
+static void detach(note *one)
 {
     if (one->connection == NULL) {
         return;
@@ -77,12 +77,12 @@ static void part(note *one)
 }
 
 /* A call on the connection uses the socket. */
-static void tie(note *one, shim_owned *connection)
+static void attach(note *one, shim_owned *connection)
 {
     if (one->connection == connection) {
         return;
     }
-    part(one);
+    detach(one);
     one->connection = connection;
     LIST_INSERT_HEAD(&connection->sockets, one, link);
     if (one->is_shared) {
@@ -108,7 +108,7 @@ static void inherit(note *one)
 }
 
 /* Returns the thing whose owner may use the socket. */
-static shim_owned *arbiter(note *one)
+static shim_owned *owned_of(note *one)
 {
     return one->connection != NULL && !one->is_shared ? one->connection : &one->socket;
 }
@@ -117,7 +117,7 @@ void shim_socket_detach(shim_owned *connection)
 {
     while (!LIST_EMPTY(&connection->sockets)) {
         inherit(LIST_FIRST(&connection->sockets));
-        part(LIST_FIRST(&connection->sockets));
+        detach(LIST_FIRST(&connection->sockets));
     }
 }
 
@@ -164,14 +164,14 @@ void shim_socket_set_exclusive(shim_owned *connection)
 
 /* Creates the note of a socket that was connected or used for the first time. Inside a call on a connection, the socket
  * belongs to the request exactly as far as the connection does. */
-static note *introduce(int descriptor)
+static note *add_note(int descriptor)
 {
     note *one = make(descriptor);
     if (one == NULL) {
         return NULL;
     }
     shim_owned_forget(&one->socket);
-    part(one);
+    detach(one);
     *one = (note){.is_known = true, .descriptor = descriptor, .socket = {.is_unknown = true}};
     one->is_free = !is_conversation(descriptor);
     shim_fiber *fiber = shim_running;
@@ -182,7 +182,7 @@ static note *introduce(int descriptor)
         shim_owner_set(&one->socket, fiber);
     }
     if (calling != NULL) {
-        tie(one, calling);
+        attach(one, calling);
     }
     return one;
 }
@@ -190,7 +190,7 @@ static note *introduce(int descriptor)
 void shim_socket_connected(int descriptor)
 {
     const int error = errno;
-    (void)introduce(descriptor);
+    (void)add_note(descriptor);
     errno = error;
 }
 
@@ -213,7 +213,7 @@ static bool is_unused(const note *one)
 static shim_acquisition take(note *one, shim_owned *calling)
 {
     if (calling != NULL && is_unused(one)) {
-        tie(one, calling);
+        attach(one, calling);
     }
     if (one->connection == calling && !one->is_shared) {
         /* Inside a call on a connection, the request owns the connection. */
@@ -223,7 +223,7 @@ static shim_acquisition take(note *one, shim_owned *calling)
     one->is_shared = one->is_shared || one->connection != NULL;
     const shim_acquisition result = shim_owned_acquire(&one->socket);
     if (result == SHIM_ACQUIRED && calling != NULL) {
-        tie(one, calling);
+        attach(one, calling);
     }
     return result;
 }
@@ -232,7 +232,7 @@ bool shim_socket_take(int descriptor)
 {
     const int error = errno;
     note *one = find_known(descriptor);
-    one = one != NULL ? one : introduce(descriptor);
+    one = one != NULL ? one : add_note(descriptor);
     if (one == NULL || one->is_free) {
         errno = error;
         return true;
@@ -253,14 +253,14 @@ void shim_socket_set_stream_exclusive(int descriptor)
 bool shim_socket_is_free(int descriptor)
 {
     note *one = find_known(descriptor);
-    return one == NULL || one->is_free || shim_owned_is_free(arbiter(one));
+    return one == NULL || one->is_free || shim_owned_is_free(owned_of(one));
 }
 
 void shim_socket_closed(int descriptor)
 {
     note *one = find_known(descriptor);
     if (one != NULL) {
-        part(one);
+        detach(one);
         one->is_known = false;
         shim_owned_forget(&one->socket);
     }
