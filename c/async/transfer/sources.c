@@ -195,7 +195,7 @@ static bool compile(source *source, compiler *compiler, zend_file_handle *file, 
     zend_arena *const real_arena = CG(arena);
     const uint32_t real_options = CG(compiler_options), real_counter = CG(rtd_key_counter);
     const error_state before = suppress_errors();
-    volatile bool is_jump = false;
+    volatile bool has_bailed_out = false;
     add_internal_functions(&functions);
     CG(function_table) = &functions;
     CG(class_table) = &source->classes;
@@ -207,7 +207,7 @@ static bool compile(source *source, compiler *compiler, zend_file_handle *file, 
     zend_try {
         source->main = compiler(file, ZEND_INCLUDE);
     } zend_catch {
-        is_jump = true;
+        has_bailed_out = true;
     } zend_end_try();
     source->arena = CG(arena);
     CG(function_table) = real_functions;
@@ -218,7 +218,7 @@ static bool compile(source *source, compiler *compiler, zend_file_handle *file, 
     restore_errors(&before);
     restore_class_caches(&source->classes);
     move_user_functions(&source->functions, &functions);
-    return !is_jump;
+    return !has_bailed_out;
 }
 
 /* Loads the script that OPcache holds, even if the file has changed since: closures have outlived the change. */

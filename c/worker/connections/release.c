@@ -72,13 +72,13 @@ static void reset_at_end(void *argument)
     one->is_lost = !one->is_clean && shim_connection_is_lost(one->connection);
 }
 
-static void close_it(void *argument)
+static void close_connection(void *argument)
 {
     const releasing *one = argument;
     shim_connection_close(one->connection);
 }
 
-static void empty_it(void *argument)
+static void empty_multi(void *argument)
 {
     const releasing *one = argument;
     shim_multi_empty(one->connection, one->is_clean);
@@ -146,9 +146,9 @@ static void clean(shim_connection *connection, const shim_checkpoint *here)
         leave(connection);
     } else if (connection->kind == SHIM_KIND_CURL_MULTI) {
         one.is_clean = is_broken;
-        (void)shim_guard(here, empty_it, &one);
+        (void)shim_guard(here, empty_multi, &one);
     } else if (is_cut || !shim_guard(here, reset_at_end, &one) || !one.is_clean || was_interrupted(connection)) {
-        (void)shim_guard(here, close_it, &one);
+        (void)shim_guard(here, close_connection, &one);
         (void)was_interrupted(connection);
         lose(connection, one.is_lost);
     }

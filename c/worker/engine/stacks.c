@@ -228,7 +228,7 @@ static void begin_stack(zend_fiber_context *context)
     LIST_INSERT_HEAD(&stacks, stack, link);
 }
 
-static void take_out(shim_stack *stack)
+static void free_stack(shim_stack *stack)
 {
     LIST_REMOVE(stack, link);
     free_saved(stack);
@@ -246,13 +246,13 @@ static void end_stack(zend_fiber_context *context)
         shim_on_stack_lost_in_load(stack);
     }
     script_fibers -= context->kind == zend_ce_fiber;
-    take_out(stack);
+    free_stack(stack);
 }
 
 void shim_stacks_forget(void)
 {
     while (!LIST_EMPTY(&stacks)) {
-        take_out(LIST_FIRST(&stacks));
+        free_stack(LIST_FIRST(&stacks));
     }
     script_fibers = 0;
     free_saved(&own);
@@ -276,7 +276,7 @@ void shim_stack_drop(zend_fiber *suspended)
     suspended->context.status = ZEND_FIBER_STATUS_DEAD;
 }
 
-static bool is_there(const void *handler)
+static bool has_handler(const void *handler)
 {
     int i = 0;
     while (i < OG(handlers).top && ((const void **)OG(handlers).elements)[i] != handler) {
@@ -293,7 +293,7 @@ void shim_stacks_drop_without_output(void)
     for (shim_stack *stack = LIST_FIRST(&stacks); stack != NULL; stack = next) {
         next = LIST_NEXT(stack, link);
         zend_fiber *suspended = stack->output != NULL ? shim_stack_suspended(stack) : NULL;
-        if (suspended != NULL && !is_there(stack->output)) {
+        if (suspended != NULL && !has_handler(stack->output)) {
             shim_stack_drop(suspended);
         }
     }

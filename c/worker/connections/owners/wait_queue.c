@@ -50,7 +50,7 @@ static bool is_owned_here(const shim_owned *thing)
     return shim_running != NULL && shim_owner_of(thing) == shim_running;
 }
 
-static bool are_of_one_family(const shim_fiber *one, const shim_fiber *other)
+static bool are_tasks_of_one_request(const shim_fiber *one, const shim_fiber *other)
 {
     if (!one->context.is_task || !other->context.is_task || one->context.host == NULL || other->context.host == NULL) {
         return false;
@@ -93,14 +93,14 @@ static bool waits_for_session(const shim_fiber *fiber)
 }
 
 /* Whether the parked owner leaves a thing at rest to the waiter. */
-static bool is_generous(const shim_fiber *owner, const waiter *one)
+static bool lends_to(const shim_fiber *owner, const waiter *one)
 {
     switch (owner->wait_set->purpose) {
     case SHIM_WAITS_FOR_CLIENT:
     case SHIM_WAITS_FOR_SESSION:
         return true;
     case SHIM_WAITS_FOR_TASKS:
-        if (are_of_one_family(owner, one->fiber)) {
+        if (are_tasks_of_one_request(owner, one->fiber)) {
             return true;
         }
         break;
@@ -123,7 +123,7 @@ static bool is_generous(const shim_fiber *owner, const waiter *one)
 
 /* Gives the thing to a request that waits for it, or is about to, if it is free or its owner leaves it. Returns whether the
  * request has it. */
-static bool serve(const waiter *one)
+static bool try_grant(const waiter *one)
 {
     shim_owned *thing = one->thing;
     for (;;) {
@@ -136,7 +136,7 @@ static bool serve(const waiter *one)
             return true;
         }
         const bool is_left = thing->is_passed_on || (thing->is_lent && thing->owner == owner);
-        if (owner->phase != SHIM_PHASE_PARKED || !(is_left || is_generous(owner, one)) ||
+        if (owner->phase != SHIM_PHASE_PARKED || !(is_left || lends_to(owner, one)) ||
             !shim_owned_callback.is_at_rest(thing, owner)) {
             return false;
         }
@@ -176,7 +176,7 @@ static void dequeue(waiter *one)
 }
 
 /* Ends the wait of `one`. If the wait has just ended for another reason, both hold: the request keeps what it was given. */
-static void tell(waiter *one, shim_acquisition result)
+static void end_wait(waiter *one, shim_acquisition result)
 {
     one->result = result;
     dequeue(one);
@@ -187,27 +187,27 @@ static void tell(waiter *one, shim_acquisition result)
 
 /* Gives free things to their waiters, in the order of the queue. Walks the whole queue: the end of an owner frees several
  * things at once. */
-static void pass(void)
+static void grant_free_things(void)
 {
     shim_blocked *next = NULL;
     for (shim_blocked *blocked = waiting.first; blocked != NULL; blocked = next) {
         waiter *one = waiter_of(blocked);
         next = blocked->next;
-        if (one->thing != NULL && serve(one)) {
-            tell(one, SHIM_ACQUIRED);
+        if (one->thing != NULL && try_grant(one)) {
+            end_wait(one, SHIM_ACQUIRED);
         }
     }
 }
 
 /* The request is about to wait: gives what it leaves meanwhile to other requests. */
-static void pass_from(const shim_fiber *fiber)
+static void grant_things_of(const shim_fiber *fiber)
 {
     shim_blocked *next = NULL;
     for (shim_blocked *blocked = waiting.first; blocked != NULL; blocked = next) {
         waiter *one = waiter_of(blocked);
         next = blocked->next;
-        if (one->thing != NULL && shim_owner_of(one->thing) == fiber && serve(one)) {
-            tell(one, SHIM_ACQUIRED);
+        if (one->thing != NULL && shim_owner_of(one->thing) == fiber && try_grant(one)) {
+            end_wait(one, SHIM_ACQUIRED);
         }
     }
 }
@@ -219,7 +219,7 @@ static bool is_stuck(const shim_fiber *fiber)
     return fiber->blocked != NULL && fiber->blocked->is_stuck;
 }
 
-static bool may_get_place(const shim_queue *queue, const shim_permits *permits)
+static bool may_get_permit(const shim_queue *queue, const shim_permits *permits)
 {
     uint32_t lost = 0;
     for (const shim_blocked *other = queue->first; other != NULL; other = other->next) {
@@ -266,7 +266,7 @@ static bool can_go_on(const shim_queue *queue, const shim_blocked *blocked)
     if (one->lock != NULL) {
         return may_get_lock(queue, one);
     }
-    return one->thing != NULL ? !is_stuck(shim_owner_of(one->thing)) : may_get_place(queue, one->permits);
+    return one->thing != NULL ? !is_stuck(shim_owner_of(one->thing)) : may_get_permit(queue, one->permits);
 }
 
 static bool can_borrow(const shim_queue *queue, const shim_blocked *blocked)
@@ -293,7 +293,7 @@ static void lend_to(const waiter *one)
 }
 
 /* Resolves the deadlock, if any, that the request closed when it joined the queue. */
-static void untie(waiter *latest)
+static void resolve_deadlock(waiter *latest)
 {
     static const shim_graph_callbacks ask = {.can_go_on = can_go_on, .can_borrow = can_borrow};
     while (latest->is_queued) {
@@ -305,13 +305,13 @@ static void untie(waiter *latest)
         if (decision.way == SHIM_WAY_OUT_LEND) {
             lend_to(who);
         }
-        tell(who, decision.way == SHIM_WAY_OUT_LEND ? SHIM_ACQUIRED : SHIM_ACQUIRE_DEADLOCK);
+        end_wait(who, decision.way == SHIM_WAY_OUT_LEND ? SHIM_ACQUIRED : SHIM_ACQUIRE_DEADLOCK);
     }
 }
 
 /* ---- waiting ---- */
 
-static void count(int64_t since)
+static void count_wait(int64_t since)
 {
     if (shim_current->owner != NULL) {
         shim_host.worker.waited_for_connection(shim_current->owner, (uint64_t)((shim_now() - since) / 1000));
@@ -343,7 +343,7 @@ static bool park(waiter *own, int64_t since)
         }
         own->is_overdue = true;
         set.deadline = 0;
-        if (serve(own)) {
+        if (try_grant(own)) {
             own->result = SHIM_ACQUIRED;
             return true;
         }
@@ -362,14 +362,14 @@ static shim_acquisition wait_for(waiter *own)
     own->blocked.may_be_refused = true;
     own->result = SHIM_ACQUIRE_EXPIRED;
     enqueue(own);
-    untie(own);
+    resolve_deadlock(own);
     const bool has_waited = !own->is_queued || park(own, since);
     dequeue(own);
     if (!has_waited) {
         return SHIM_ACQUIRE_WOULD_BLOCK;
     }
     if (own->thing != NULL && own->result != SHIM_ACQUIRE_DEADLOCK) {
-        count(since);
+        count_wait(since);
     }
     return own->result;
 }
@@ -377,7 +377,7 @@ static shim_acquisition wait_for(waiter *own)
 shim_acquisition shim_owned_acquire(shim_owned *thing)
 {
     waiter own = {.fiber = shim_running, .thing = thing};
-    const bool is_here = is_owned_here(thing) || serve(&own);
+    const bool is_here = is_owned_here(thing) || try_grant(&own);
     const shim_acquisition result = is_here ? SHIM_ACQUIRED : wait_for(&own);
     shim_owner_note_use(thing);
     return result;
@@ -399,7 +399,7 @@ void shim_permit_release(shim_permits *permits)
         blocked = blocked->next;
     }
     if (blocked != NULL) {
-        tell(waiter_of(blocked), SHIM_ACQUIRED);
+        end_wait(waiter_of(blocked), SHIM_ACQUIRED);
     } else {
         permits->in_use--;
     }
@@ -418,7 +418,7 @@ shim_acquisition shim_file_lock_pause(const shim_file_lock *lock, bool may_be_re
     waiter own = {
         .fiber = shim_running, .lock = lock, .blocked = {.may_be_refused = may_be_refused}, .result = SHIM_ACQUIRED};
     enqueue(&own);
-    untie(&own);
+    resolve_deadlock(&own);
     shim_woken_by by = SHIM_WOKEN_BY_REQUEST;
     if (own.is_queued) {
         shim_pause_lengthen(pause);
@@ -446,7 +446,7 @@ shim_woken_by shim_tasks_await(const shim_wait_set *set, const shim_awaited_task
     shim_wait_set queued = *set;
     queued.awaits_turn = true;
     enqueue(&own);
-    untie(&own);
+    resolve_deadlock(&own);
     const shim_woken_by by = own.is_queued ? shim_park(&queued).by : SHIM_WOKEN_BY_REQUEST;
     dequeue(&own);
     return by;
@@ -457,7 +457,7 @@ shim_woken_by shim_tasks_await(const shim_wait_set *set, const shim_awaited_task
 void shim_owned_release(shim_owned *thing)
 {
     shim_owner_take_back(thing);
-    pass();
+    grant_free_things();
 }
 
 void shim_owned_forget(shim_owned *thing)
@@ -467,7 +467,7 @@ void shim_owned_forget(shim_owned *thing)
     for (shim_blocked *blocked = waiting.first; blocked != NULL; blocked = next) {
         next = blocked->next;
         if (waiter_of(blocked)->thing == thing) {
-            tell(waiter_of(blocked), SHIM_ACQUIRE_DESTROYED);
+            end_wait(waiter_of(blocked), SHIM_ACQUIRE_DESTROYED);
         }
     }
 }
@@ -475,7 +475,7 @@ void shim_owned_forget(shim_owned *thing)
 static void end(const shim_fiber *fiber, bool with_leases)
 {
     if (shim_owner_end(fiber, with_leases)) {
-        pass();
+        grant_free_things();
     }
 }
 
@@ -497,6 +497,6 @@ void shim_wait_queue_forget(void)
 
 void shim_wait_queue_install(void)
 {
-    shim_fiber_parks = pass_from;
+    shim_fiber_parks = grant_things_of;
     shim_fiber_is_lost = shim_owned_release_all;
 }
