@@ -311,7 +311,7 @@ zend_object *shim_own_instance_find(const zend_object *proxy)
 }
 
 /* Whether the request has an instance of the pool. Entries that have released their permit are gone. */
-static bool holds_place(const shim_fiber *fiber, const shim_permits *permits)
+static bool holds_permit(const shim_fiber *fiber, const shim_permits *permits)
 {
     const shim_own_instances *own = &fiber->context.instances;
     size_t i = 0;
@@ -323,7 +323,7 @@ static bool holds_place(const shim_fiber *fiber, const shim_permits *permits)
 
 void shim_own_instances_install(void)
 {
-    shim_permit_is_held = holds_place;
+    shim_permit_is_held = holds_permit;
 }
 
 /* Returns the index of the most recent entry that passes the test; -1 if there is none. */
@@ -367,7 +367,7 @@ static bool is_reset(shim_instance_pool *pool, zval *instance)
     return is_true;
 }
 
-/* Resets the instance, unless that was tried before, and returns whether it can be reused. After a jump, it may be in the
+/* Resets the instance, unless that was tried before, and returns whether it can be reused. After a bailout, it may be in
  * middle of an operation. The list may grow and move meanwhile. */
 static bool may_keep(shim_context *context, size_t at)
 {
