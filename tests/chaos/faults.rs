@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::client::send;
 use crate::grammar::{self, Client, Program};
-use crate::paper;
+use crate::program_file;
 use crate::round;
 use crate::server::{Mode, Server};
-use crate::visit::visit;
 use svc_testing::client::LOOK_AGAIN;
 
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 /// More points than any of the programs has.
 const POINTS_MAX: u64 = 400;
-/// The ID of the victim whose first task ends instead of the victim itself.
+/// The ID of the program in which the first task ends instead of the request.
 const TASK_OF: &str = "task of the victim";
 /// The time limit for the neighbour to reach its wait.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ struct Cast {
 }
 
 fn cast() -> Cast {
-    let programs = paper::from_json(include_str!("tour.json"));
+    let programs = program_file::from_json(include_str!("tour.json"));
     let mut programs: Vec<_> = programs.into_iter().map(Program::without_known).collect();
     let after = programs.pop().unwrap();
     let neighbour = programs.remove(0);
@@ -71,7 +71,7 @@ fn inject(kind: &str, only: Option<usize>) -> (u64, Vec<String>) {
                     "{kind} at {n} of {number}:\n        {}",
                     round::kinds(&found).join("\n        ")
                 ));
-                // The next program must not suffer from this one.
+                // The failure may affect the next program on the same server.
                 server = Server::start_with(Mode::asked().unwrap_or(Mode::Worker), "1", &directives);
             }
             if fs::remove_file(server.place().join("fired")).is_err() && found.is_empty() {
@@ -92,10 +92,10 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
     for gate in go.iter().filter(|gate| !gate.exists()) {
         assert!(Command::new("mkfifo").arg(gate).status().unwrap().success());
     }
-    let door = server.door;
+    let target = server.target;
     let mut found = Vec::new();
     std::thread::scope(|scope| {
-        let neighbour = scope.spawn(|| visit(door, &cast.neighbour));
+        let neighbour = scope.spawn(|| send(target, &cast.neighbour));
         let until = Instant::now() + PATIENCE;
         while !at.iter().all(|at| at.exists()) && Instant::now() < until && !neighbour.is_finished() {
             std::thread::sleep(LOOK_AGAIN);
@@ -103,7 +103,7 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
         let mut ended = server.ended();
         let mut meet = |program: &Program, name: &str| {
             ended += 1.0;
-            found.extend(visit(door, program).map(|wrong| format!("{name}: {wrong}")));
+            found.extend(send(target, program).map(|wrong| format!("{name}: {wrong}")));
             ended
         };
         let mut ended = meet(victim, "victim");
@@ -122,9 +122,9 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
         // A dead server reads no gates.
         for gate in &go {
             while !neighbour.is_finished() {
-                let door = fs::File::options().write(true).custom_flags(NONBLOCK).open(gate);
-                if let Ok(mut door) = door {
-                    door.write_all(b"go").unwrap();
+                let pipe = fs::File::options().write(true).custom_flags(NONBLOCK).open(gate);
+                if let Ok(mut pipe) = pipe {
+                    pipe.write_all(b"go").unwrap();
                     break;
                 }
                 std::thread::sleep(LOOK_AGAIN);
@@ -132,13 +132,13 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
         }
         found.extend(neighbour.join().unwrap().map(|wrong| format!("neighbour: {wrong}")));
     });
-    found.extend(visit(door, &cast.after).map(|wrong| format!("after: {wrong}")));
-    found.extend(server.offences_at_rest());
+    found.extend(send(target, &cast.after).map(|wrong| format!("after: {wrong}")));
+    found.extend(server.violations_at_rest());
     if let Some(death) = server.death() {
         found = vec![death];
     }
     // The victim may see anything of itself after its end.
-    found.extend(server.complaints().into_iter().filter(|line| !line.contains("chaos! victim")));
+    found.extend(server.reports().into_iter().filter(|line| !line.contains("chaos! victim")));
     found
 }
 

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::errands;
+use crate::tasks;
 
 /// A sequence of random numbers that the seed determines.
 #[derive(Clone, Debug)]
@@ -307,7 +307,7 @@ fn leaf(dice: &mut Dice, place: Place) -> Op {
         }
         21 => Op::new("tokens", vec![]),
         22 => Op::new("json", vec![]),
-        23 => Op::new("keepsake", vec![json!(dice.pick(&["quiet", "quiet", "park", "print"]))]),
+        23 => Op::new("loop_driver", vec![json!(dice.pick(&["quiet", "quiet", "park", "print"]))]),
         24 if dice.one_in(20) => Op::new("shell", vec![]),
         24 | 25 => Op::new("check", vec![]),
         26 => Op::new("regex", vec![json!(dice.pick(&["EUC-JP", "UTF-8", "SJIS"]))]),
@@ -359,7 +359,7 @@ fn nested(dice: &mut Dice, place: Place) -> Op {
         };
     }
     if place.may_dispatch && dice.one_in(6) {
-        return errands::errand(dice, place);
+        return tasks::operation(dice, place);
     }
     match dice.below(26) {
         0..=2 => {

@@ -1,6 +1,6 @@
-//! Things that programs leave behind or use in unintended ways: fibers that are suspended inside a call and outlive their
+//! Objects that programs leave behind or misuse: fibers that are suspended inside a call and outlive their
 //! request, objects without a constructor call, `Svc\per_request()` of each class of PHP, handles of a request's body,
-//! files that are truncated while they are read, exceptions that are their own cause. They print nothing, and the model
+//! files that are truncated while they are read, exceptions that form a circle. They print nothing, and the model
 //! does not depend on them.
 //!
 //! `CHAOS_WITHOUT` omits some of them, as in `unmade,leave sqlite,circle task`.
@@ -8,10 +8,10 @@
 use serde_json::json;
 
 use crate::grammar::{Dice, Op, Program, Temper, insert_deep};
-use crate::lasts;
+use crate::shutdown_code;
 
-/// Calls that a fiber is suspended in. Not the compiler: it calls the error handler, of which a request has one, so that
-/// the rest of the request would be without.
+/// Calls that a fiber is suspended in. Not the compiler: it calls the error handler, and the rest of the request would run
+/// without that handler.
 const CALLS: [&str; 13] = [
     "filter",
     "wrapper",
@@ -28,7 +28,7 @@ const CALLS: [&str; 13] = [
     "load",
 ];
 
-/// The fates of the longest suspended fiber.
+/// The ends of the fiber that has been suspended for the longest time.
 const FATES: [&str; 5] = ["stay", "resume", "drop", "throw", "cycle"];
 
 fn leftover(dice: &mut Dice) -> Op {
@@ -46,7 +46,7 @@ fn leftover(dice: &mut Dice) -> Op {
     }
 }
 
-/// Adds leftovers and last code to each program; the rest of the program stays unchanged.
+/// Adds leftovers and shutdown code to each program; the rest of the program stays unchanged.
 pub(crate) fn add(programs: Vec<Program>, seed: u64, temper: Temper) -> Vec<Program> {
     let mut dice = Dice::new(seed ^ 0x1ef7);
     let with = |mut program: Program| {
@@ -54,7 +54,7 @@ pub(crate) fn add(programs: Vec<Program>, seed: u64, temper: Temper) -> Vec<Prog
             let op = leftover(&mut dice);
             insert_deep(&mut dice, &mut program.ops, op);
         }
-        lasts::add(&mut dice, &mut program, temper);
+        shutdown_code::add(&mut dice, &mut program, temper);
         program.without_known()
     };
     programs.into_iter().map(with).collect()

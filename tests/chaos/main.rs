@@ -4,17 +4,17 @@
 //! that its state is unchanged; its answer must equal the answer of the model. A round is 256 programs on 64 clients and 2
 //! workers. `make chaos` runs for a given time; `make chaos SEED=...` repeats a seed that failed and shrinks its programs.
 
-mod errands;
+mod client;
 mod faults;
 mod grammar;
-mod lasts;
 mod leftovers;
 mod model;
-mod paper;
+mod program_file;
 mod round;
 mod server;
 mod shrink;
-mod visit;
+mod shutdown_code;
+mod tasks;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ fn fixed_programs_find_nothing_in_classic_mode() {
 
 #[test]
 fn last_code_leaves_nothing_to_other_requests() {
-    let programs: Vec<_> = lasts::all().into_iter().map(Program::without_known).collect();
+    let programs: Vec<_> = shutdown_code::all().into_iter().map(Program::without_known).collect();
     for mode in [Mode::Worker, Mode::Hooks, Mode::Classic] {
         if Mode::asked().is_some_and(|asked| asked != mode) {
             continue;
@@ -75,7 +75,7 @@ fn fixed(temper: Temper, mode: Mode) {
 #[ignore = "runs for CHAOS_SECONDS; make chaos"]
 fn programs_find_nothing_for_as_long_as_asked() {
     if let Some(file) = setting("CHAOS_FILE") {
-        let programs = paper::from_json(&std::fs::read_to_string(file).unwrap());
+        let programs = program_file::from_json(&std::fs::read_to_string(file).unwrap());
         return again(&programs, Mode::asked().unwrap_or(Mode::Worker));
     }
     let temper = if setting("CHAOS_MILD").is_some() { Temper::Mild } else { Temper::Wild };
@@ -96,24 +96,24 @@ fn programs_find_nothing_for_as_long_as_asked() {
         }
         let mode = Mode::of(seed);
         let mut found = Vec::new();
-        if server.door.mode != mode {
+        if server.target.mode != mode {
             found = std::mem::replace(&mut server, Server::start(mode)).stop();
         }
         found.extend(round::run(&mut server, &programs(seed, temper)));
         count += round::PROGRAMS;
         if !found.is_empty() {
             println!(
-                "seed {seed} ({mode:?}) found {} things:\n    {}",
+                "seed {seed} ({mode:?}) found {} failures:\n    {}",
                 found.len(),
                 round::kinds(&found).join("\n    ")
             );
             failed.push(seed);
-            // The next seed must not suffer from this one.
+            // A failure may affect the next seed on the same server.
             server = Server::start(mode);
         }
     }
     failed.extend((!server.stop().is_empty()).then_some(0));
-    println!("{count} programs, {} of {} rounds found something", failed.len(), count / round::PROGRAMS);
+    println!("{count} programs, {} of {} rounds failed", failed.len(), count / round::PROGRAMS);
     assert!(failed.is_empty(), "seeds: {failed:?}; make chaos SEED=... runs one alone");
 }
 
@@ -133,15 +133,15 @@ fn again(programs: &[Program], mode: Mode) {
     println!("found:\n    {}", round::kinds(&found).join("\n    "));
     let budget = Duration::from_secs(setting("CHAOS_SHRINK").map_or(120, |seconds| seconds.parse().unwrap()));
     let Some((fewer, found)) = shrink::shrink(programs.to_vec(), mode, budget) else {
-        panic!("it does not come again");
+        panic!("the failure does not recur");
     };
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("chaos-{}.json", std::process::id()));
-    std::fs::write(&path, paper::to_json(&fewer)).unwrap();
+    std::fs::write(&path, program_file::to_json(&fewer)).unwrap();
     panic!(
         "{} programs are left; make chaos FILE={} runs them\n{}\nthey find:\n    {}",
         fewer.len(),
         path.display(),
-        if fewer.len() <= SHOWN { paper::to_json(&fewer) } else { String::new() },
+        if fewer.len() <= SHOWN { program_file::to_json(&fewer) } else { String::new() },
         round::kinds(&found).join("\n    ")
     );
 }
@@ -159,7 +159,7 @@ fn show() {
         Program::new(seed, if setting("CHAOS_MILD").is_some() { Temper::Mild } else { Temper::Wild });
     println!(
         "{}\n{:?}",
-        paper::to_json(std::slice::from_ref(&program)),
+        program_file::to_json(std::slice::from_ref(&program)),
         model::answer(&program, Mode::asked().unwrap_or(Mode::Worker))
     );
 }

@@ -1,7 +1,7 @@
 //! Predicts a program's answer without running it.
 //!
-//! The prediction is PHP's own meaning of the program, alone on its server; every difference comes from a neighbour or from
-//! the server. The body after a fatal error is not predicted.
+//! The prediction is the output of PHP for the program alone on its server; every difference comes from another program or
+//! from the server. The body after a fatal error is not predicted.
 
 use super::grammar::{Op, Program};
 use super::server::Mode;
@@ -15,7 +15,7 @@ pub(crate) struct Answer {
     pub(crate) fields: Vec<(String, String)>,
     /// The head was sent before the program failed, so the client sees a cut connection.
     pub(crate) may_be_cut: bool,
-    /// The program may also have failed.
+    /// The program may fail instead.
     pub(crate) may_fail: bool,
 }
 
@@ -50,8 +50,8 @@ struct Model<'a> {
     is_head_sent: bool,
     may_be_cut: bool,
     may_fail: bool,
-    /// What is left open, and calls the program once it ends.
-    lasts: Vec<&'a Op>,
+    /// Open objects, which call the program when they are closed.
+    open_objects: Vec<&'a Op>,
     session: Option<&'a Op>,
     /// Whether a session handler is set, which stays for the request.
     has_own_sessions: bool,
@@ -71,20 +71,20 @@ const BASE_BYTES: usize = 4096;
 pub(crate) fn answer(program: &Program, mode: Mode) -> Answer {
     let mut model = Model::new(&program.id, BASE_BYTES);
     let end = model.run(&program.ops);
-    let mut is_jump = model.settle(&end);
+    let mut is_bailout = model.settle(&end);
     let mut next = 0;
     while next < model.shutdowns.len() {
         let ops = model.shutdowns[next];
         next += 1;
         model.fibers.clear();
         let end = model.run(ops);
-        is_jump |= model.settle(&end);
+        is_bailout |= model.settle(&end);
         if end != End::Normal && !matches!(end, End::Thrown(_)) {
             break;
         }
     }
-    is_jump |= model.end(mode, is_jump);
-    let is_body_known = !is_jump || model.is_finished;
+    is_bailout |= model.end(mode, is_bailout);
+    let is_body_known = !is_bailout || model.is_finished;
     Answer {
         status: model.status,
         body: is_body_known.then_some(model.body),
@@ -105,7 +105,7 @@ impl<'a> Model<'a> {
             is_head_sent: false,
             may_be_cut: false,
             may_fail: false,
-            lasts: Vec::new(),
+            open_objects: Vec::new(),
             session: None,
             has_own_sessions: false,
             is_finished: false,
@@ -119,8 +119,8 @@ impl<'a> Model<'a> {
 
     /// Ends the top level after an uncaught exception or an exit. Returns true for a bailout.
     fn settle(&mut self, end: &End) -> bool {
-        let is_jump = matches!(end, End::Fatal | End::TimeLimit);
-        let is_failure = is_jump || matches!(end, End::Thrown(_)) && !self.catcher;
+        let is_bailout = matches!(end, End::Fatal | End::TimeLimit);
+        let is_failure = is_bailout || matches!(end, End::Thrown(_)) && !self.catcher;
         self.may_be_cut |= is_failure && self.is_head_sent && !self.is_finished;
         match end {
             End::Thrown(message) if self.catcher => self.say(&format!("X{message}")),
@@ -128,57 +128,57 @@ impl<'a> Model<'a> {
             End::TimeLimit if !self.is_head_sent => self.status = 504,
             _ => {}
         }
-        is_jump
+        is_bailout
     }
 
-    // ---- last code ----
+    // ---- shutdown code ----
 
     fn leave(&mut self, op: &'a Op) {
         match op.text(0) {
             "buffer" => self.buffers.push(Buffer { last: op.last, ..Buffer::new("last", 0) }),
             "session" if self.is_head_sent => {}
             "session" => (self.has_own_sessions, self.session) = (true, Some(op)),
-            _ => self.lasts.push(op),
+            _ => self.open_objects.push(op),
         }
     }
 
     /// The end of the request. Returns true if the body is unknown.
-    fn end(&mut self, mode: Mode, has_jumped: bool) -> bool {
-        let mut is_jump = has_jumped;
-        let of_its_own = |op: &&&Op| ["destructor", "generator"].contains(&op.text(0));
-        let lasts = std::mem::take(&mut self.lasts);
+    fn end(&mut self, mode: Mode, has_bailed_out: bool) -> bool {
+        let mut is_bailout = has_bailed_out;
+        let is_object = |op: &&&Op| ["destructor", "generator"].contains(&op.text(0));
+        let open = std::mem::take(&mut self.open_objects);
         // A worker keeps static properties, and collects cycles some time later.
-        let early = lasts.iter().filter(|op| match (op.text(1), mode) {
+        let early = open.iter().filter(|op| match (op.text(1), mode) {
             ("call", _) | ("fiber", Mode::Classic) => true,
-            ("static", Mode::Classic) => of_its_own(op),
+            ("static", Mode::Classic) => is_object(op),
             _ => false,
         });
         for op in early {
-            is_jump |= self.last_code(op.last, true, is_jump);
+            is_bailout |= self.shutdown_code(op.last, true, is_bailout);
         }
         while let Some(buffer) = self.buffers.last() {
             let last = buffer.last;
             // An exit out of the callback may cost what the buffer contained.
-            is_jump |= self.last_code(last, false, is_jump) || last == Some("exit");
+            is_bailout |= self.shutdown_code(last, false, is_bailout) || last == Some("exit");
             self.close(true);
         }
         if let Some(op) = self.session {
-            is_jump |= self.last_code(op.last, true, is_jump);
+            is_bailout |= self.shutdown_code(op.last, true, is_bailout);
         }
-        let late = lasts.iter().filter(|op| mode == Mode::Classic && !of_its_own(op));
+        let late = open.iter().filter(|op| mode == Mode::Classic && !is_object(op));
         for op in late {
             match op.text(1) {
-                "static" => is_jump |= self.last_code(op.last, false, is_jump),
+                "static" => is_bailout |= self.shutdown_code(op.last, false, is_bailout),
                 // Unless a collector has found it.
                 "cycle" => self.may_fail = true,
                 _ => {}
             }
         }
-        is_jump
+        is_bailout
     }
 
-    /// Runs to the end of last code. Returns true if the body is unknown from then on.
-    fn last_code(&mut self, last: Option<&str>, is_heard: bool, has_jumped: bool) -> bool {
+    /// Ends shutdown code. Returns true if the body is unknown from then on.
+    fn shutdown_code(&mut self, last: Option<&str>, is_heard: bool, has_bailed_out: bool) -> bool {
         let end = match last.unwrap_or_default() {
             "echo" if is_heard => {
                 self.say("L");
@@ -189,7 +189,7 @@ impl<'a> Model<'a> {
             "limit" => End::TimeLimit,
             _ => return false,
         };
-        if has_jumped || self.catcher {
+        if has_bailed_out || self.catcher {
             // A bailout may have ended it before, and a handler may have caught it.
             self.may_fail = true;
         } else {
@@ -434,7 +434,7 @@ fn result(id: &str, ops: &[Op]) -> Result<String, &'static str> {
     }
 }
 
-/// Returns the outcome in the words of an awaiter.
+/// Returns the outcome as the awaiting program prints it.
 fn outcome(id: &str, ops: &[Op]) -> String {
     match result(id, ops) {
         Ok(text) => format!("T{text};"),

@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::client::send;
 use crate::grammar::{Program, Temper};
 use crate::server::Server;
-use crate::visit::visit;
 
 /// The number of concurrent requests.
 const WIDTH: usize = 64;
@@ -39,12 +39,12 @@ pub(crate) fn kinds(found: &[String]) -> Vec<String> {
 /// Runs programs, waits until the server is at rest, and returns the failures.
 pub(crate) fn run(server: &mut Server, programs: &[Program]) -> Vec<String> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let door = server.door;
+    let target = server.target;
     std::thread::scope(|scope| {
         for _ in 0..WIDTH.min(programs.len()) {
             scope.spawn(|| {
                 while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Some(wrong) = visit(door, program) {
+                    if let Some(wrong) = send(target, program) {
                         found.lock().unwrap().push(format!("{}: {wrong}", program.id));
                     }
                 }
@@ -52,12 +52,12 @@ pub(crate) fn run(server: &mut Server, programs: &[Program]) -> Vec<String> {
         }
     });
     let mut found = found.into_inner().unwrap();
-    let offences = server.offences_at_rest();
+    let violations = server.violations_at_rest();
     if let Some(death) = server.death() {
         // The other failures follow from the death.
         found = vec![death];
     }
-    found.extend(offences);
-    found.extend(server.complaints());
+    found.extend(violations);
+    found.extend(server.reports());
     found
 }

@@ -1,4 +1,4 @@
-//! The server under chaos, and all of its reports.
+//! The server, and everything that it and its programs report.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::visit;
+use crate::client;
 use svc_testing::client::LOOK_AGAIN;
 use svc_testing::command;
 
@@ -21,14 +21,14 @@ const FILES: [(&str, &str); 14] = [
     ("boot.php", include_str!("app/boot.php")),
     ("worker.php", include_str!("app/worker.php")),
     ("tasks.php", include_str!("app/tasks.php")),
-    ("errands.php", include_str!("app/errands.php")),
+    ("task_operations.php", include_str!("app/task_operations.php")),
     ("leftovers.php", include_str!("app/leftovers.php")),
-    ("lasts.php", include_str!("app/lasts.php")),
-    ("depths.php", include_str!("app/depths.php")),
+    ("shutdown_code.php", include_str!("app/shutdown_code.php")),
+    ("deep_calls.php", include_str!("app/deep_calls.php")),
     (SHAPES, include_str!("app/shapes.php")),
     ("loop.php", include_str!("app/loop.php")),
-    ("world.php", include_str!("app/world.php")),
-    ("mind.php", include_str!("app/mind.php")),
+    ("baseline.php", include_str!("app/baseline.php")),
+    ("interpreter.php", include_str!("app/interpreter.php")),
     ("calls.php", include_str!("app/calls.php")),
     ("streams.php", include_str!("app/streams.php")),
     ("included.php", include_str!("app/included.php")),
@@ -47,9 +47,9 @@ pub(crate) enum Mode {
     Classic,
 }
 
-/// Where and how requests are answered.
+/// The address of the server, and its mode.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Door {
+pub(crate) struct Target {
     pub(crate) addr: SocketAddr,
     pub(crate) mode: Mode,
 }
@@ -59,11 +59,11 @@ pub(crate) struct Door {
 pub(crate) struct Server {
     child: Child,
     place: TempDir,
-    pub(crate) door: Door,
+    pub(crate) target: Target,
     ops: SocketAddr,
     /// Unexpected output of the server: lines of its standard error, records of panics.
     noise: mpsc::Receiver<String>,
-    complaints_read: usize,
+    reports_read: usize,
     /// Open descriptors at the first rest.
     descriptors: Option<f64>,
 }
@@ -130,8 +130,8 @@ impl Server {
             panic!("the server does not start: {:?}", noise.try_iter().collect::<Vec<_>>());
         };
         fs::write(place.path().join("port"), main.port().to_string()).unwrap();
-        let door = Door { addr: main, mode };
-        Self { child, place, door, ops, noise, complaints_read: 0, descriptors: None }
+        let target = Target { addr: main, mode };
+        Self { child, place, target, ops, noise, reports_read: 0, descriptors: None }
     }
 
     /// Returns the folder that its programs share.
@@ -148,21 +148,21 @@ impl Server {
         })
     }
 
-    /// Returns the complaints of programs and of the server since the last call.
-    pub(crate) fn complaints(&mut self) -> Vec<String> {
-        let text = fs::read_to_string(self.place.path().join("complaints")).unwrap_or_default();
-        let fresh = text[self.complaints_read..].lines().map(str::to_owned).collect::<Vec<_>>();
-        self.complaints_read = text.len();
+    /// Returns the failures that programs and the server have reported since the last call.
+    pub(crate) fn reports(&mut self) -> Vec<String> {
+        let text = fs::read_to_string(self.place.path().join("reports")).unwrap_or_default();
+        let fresh = text[self.reports_read..].lines().map(str::to_owned).collect::<Vec<_>>();
+        self.reports_read = text.len();
         fresh.into_iter().chain(self.noise.try_iter()).collect()
     }
 
-    /// Waits until the server is at rest; returns the violations of the laws of rest.
-    pub(crate) fn offences_at_rest(&mut self) -> Vec<String> {
+    /// Waits until the server is at rest; returns what is wrong by then.
+    pub(crate) fn violations_at_rest(&mut self) -> Vec<String> {
         let until = Instant::now() + REST;
         loop {
-            let offences = self.look();
-            if offences.is_empty() || Instant::now() > until || self.death().is_some() {
-                return offences;
+            let violations = self.look();
+            if violations.is_empty() || Instant::now() > until || self.death().is_some() {
+                return violations;
             }
             self.collect();
             std::thread::sleep(LOOK_AGAIN);
@@ -171,24 +171,24 @@ impl Server {
 
     /// Has workers collect: garbage may hold descriptors until its worker has enough of it.
     fn collect(&self) {
-        let main = self.door.addr;
+        let main = self.target.addr;
         std::thread::scope(|scope| {
             for _ in 0..COLLECTORS {
-                scope.spawn(move || visit::ask(main, "/chaos?id=collector"));
+                scope.spawn(move || client::get(main, "/chaos?id=collector"));
             }
         });
     }
 
     /// Returns how many requests have ended, with an answer or without a client.
     pub(crate) fn ended(&self) -> f64 {
-        visit::ask(self.ops, "/metrics").map_or(f64::NAN, |text| value_of(&text, ENDED))
+        client::get(self.ops, "/metrics").map_or(f64::NAN, |text| value_of(&text, ENDED))
     }
 
     /// Waits until `ended` requests have ended, and at most `parked` of their scripts still wait.
     pub(crate) fn wait_until_ended(&mut self, ended: f64, parked: f64) {
         let until = Instant::now() + REST;
         while Instant::now() < until && self.death().is_none() {
-            let is_over = visit::ask(self.ops, "/metrics").is_some_and(|text| {
+            let is_over = client::get(self.ops, "/metrics").is_some_and(|text| {
                 let fibers = value_of(&text, FIBERS);
                 value_of(&text, ENDED) >= ended
                     && value_of(&text, QUEUED) == 0.0
@@ -207,9 +207,9 @@ impl Server {
             return Vec::new();
         }
         // The server may die at any moment, which is then the report.
-        let Some(text) = visit::ask(self.ops, "/metrics") else { return vec!["no metrics".into()] };
+        let Some(text) = client::get(self.ops, "/metrics") else { return vec!["no metrics".into()] };
         let value = |series: &str| value_of(&text, series);
-        let mut offences = Vec::new();
+        let mut violations = Vec::new();
         for series in [
             FIBERS,
             "svc_busy_workers ",
@@ -220,30 +220,30 @@ impl Server {
             "svc_reply_memory_bytes ",
             "svc_log_records_dropped_total ",
         ] {
-            let is_of_other_mode = self.door.mode == Mode::Classic && series.starts_with("svc_worker_");
+            let is_of_other_mode = self.target.mode == Mode::Classic && series.starts_with("svc_worker_");
             // This connection is not one of the main port.
             if value(series) != 0.0 && !is_of_other_mode {
-                offences.push(format!("at rest {series} is {}", value(series)));
+                violations.push(format!("at rest {series} is {}", value(series)));
             }
         }
         let refusals = text.lines().filter(|line| line.starts_with("svc_admission_refused_total{"));
-        offences.extend(refusals.filter(|line| !line.ends_with(" 0")).map(str::to_owned));
-        offences.extend(offences_of_tasks(value));
+        violations.extend(refusals.filter(|line| !line.ends_with(" 0")).map(str::to_owned));
+        violations.extend(violations_of_tasks(value));
         if value("svc_workers_current ") != value("svc_workers_min ") {
-            offences.push(format!("at rest there are {} workers", value("svc_workers_current ")));
+            violations.push(format!("at rest there are {} workers", value("svc_workers_current ")));
         }
         let descriptors = value("process_open_fds ");
         match self.descriptors {
             Some(first) if descriptors > first + DESCRIPTORS_MORE => {
                 let kinds = self.open_files();
-                offences.push(format!(
+                violations.push(format!(
                     "at rest {descriptors} descriptors are open, and first it was {first}: {kinds:?}"
                 ));
             }
-            None if offences.is_empty() => self.descriptors = Some(descriptors),
+            None if violations.is_empty() => self.descriptors = Some(descriptors),
             _ => {}
         }
-        offences
+        violations
     }
 
     /// Returns how many descriptors of each kind are open.
@@ -267,7 +267,7 @@ impl Server {
         while self.child.try_wait().unwrap().is_none() && Instant::now() < until {
             std::thread::sleep(LOOK_AGAIN);
         }
-        let mut found = self.complaints();
+        let mut found = self.reports();
         match self.child.try_wait().unwrap() {
             Some(status) if status.success() => {}
             Some(status) => found.push(format!("the server ended with {status}")),
@@ -292,8 +292,8 @@ fn value_of(metrics: &str, series: &str) -> f64 {
     if values.is_empty() { f64::NAN } else { values.into_iter().sum() }
 }
 
-/// Returns a violation of the task metrics' laws, once no task is in flight.
-fn offences_of_tasks(value: impl Fn(&str) -> f64) -> Option<String> {
+/// Returns an inconsistency of the task metrics, once no task is in flight.
+fn violations_of_tasks(value: impl Fn(&str) -> f64) -> Option<String> {
     let of = |what: &str| {
         let number = value(&format!("svc_async_tasks_{what} "));
         // The counters appear with the first task.
@@ -307,11 +307,11 @@ fn offences_of_tasks(value: impl Fn(&str) -> f64) -> Option<String> {
         && dispatched == completed + failed + cancelled
         && stranded <= cancelled
         && rejected == 0.0;
-    let books = format!(
+    let counts = format!(
         "{in_flight} tasks are in flight, {dispatched} were dispatched, {completed} completed, {failed} failed, \
          {cancelled} cancelled, {stranded} stranded, {rejected} rejected"
     );
-    (!are_right).then(|| format!("at rest {books}"))
+    (!are_right).then(|| format!("at rest {counts}"))
 }
 
 type Ready = mpsc::Receiver<(SocketAddr, SocketAddr)>;
@@ -337,8 +337,8 @@ fn launch(
             ("ASYNC_ENTRY_FILE", root.join("tasks.php").to_str().unwrap()),
             ("ASYNC_MAX_FIBERS", "65536"),
             ("ASYNC_QUEUE_CAPACITY", "65536"),
-            ("CHAOS_COMPLAINTS", place.path().join("complaints").to_str().unwrap()),
-            ("CHAOS_PLACE", place.path().to_str().unwrap()),
+            ("CHAOS_REPORTS", place.path().join("reports").to_str().unwrap()),
+            ("CHAOS_FOLDER", place.path().to_str().unwrap()),
         ],
     );
     if let Ok(value) = std::env::var("CHAOS_ABORT") {

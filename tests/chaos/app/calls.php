@@ -30,7 +30,7 @@ trait Calls
             'eval' => eval('$run();'),
             'autoload' => $this->autoload($run),
             'dynamic' => $this->{'missing_' . $this->id}($run),
-            'gc' => $this->collect($run, World::suits_destructor($ops)),
+            'gc' => $this->collect($run, Baseline::suits_destructor($ops)),
             'generator' => iterator_to_array((static function () use ($run) { yield from (static function () use ($run) { $run(); yield 1; })(); })(), false),
             'tick' => ticking($run),
             'xml' => self::parse($run),
@@ -53,7 +53,7 @@ trait Calls
         $list = [3, 1, 2];
         usort($list, static function (int $a, int $b) use ($run) { $run(); return $a <=> $b; });
         if ($list !== [1, 2, 3]) {
-            World::complain($this->id, 'sorts', [1, 2, 3], $list);
+            Baseline::report($this->id, 'sorts', [1, 2, 3], $list);
         }
     }
 
@@ -66,11 +66,11 @@ trait Calls
     private function autoload(Closure $run): void
     {
         $name = "Missing_{$this->id}_" . ++$this->uses;
-        World::$autoloads[$name] = $run;
+        Baseline::$autoloads[$name] = $run;
         try {
             class_exists($name);
         } finally {
-            unset(World::$autoloads[$name]);
+            unset(Baseline::$autoloads[$name]);
         }
     }
 
@@ -85,7 +85,7 @@ trait Calls
             }
         };
         if ($suits) {
-            $cycle = new Quiet($once);
+            $cycle = new OnDestruct($once);
             $cycle->self = $cycle;
             unset($cycle);
         }
@@ -175,12 +175,12 @@ trait Calls
                 'map' => array_map($again, [1]),
                 'json' => json_encode(new Subject($again)),
                 'serialize' => serialize(new Subject($again)),
-                'destruct' => (static function () use ($again) { new Quiet($again); })(),
+                'destruct' => (static function () use ($again) { new OnDestruct($again); })(),
             };
         };
         try {
             $again();
-            World::complain($this->id, 'has no limit of its stack', null, $level);
+            Baseline::report($this->id, 'has no limit of its stack', null, $level);
         } catch (Error $error) {
             $this->say('R');
         }
@@ -195,7 +195,7 @@ trait Calls
         }
         unset($cycle);
         if (gc_collect_cycles() < 1 && end($this->fibers) !== false && !$this->is_over) {
-            World::complain_of_collector($this->id);
+            Baseline::report_collector($this->id);
         }
         $this->check('cycles');
     }

@@ -1,17 +1,17 @@
 <?php
-/** Operations that leave things behind, or use objects in unintended ways. Their results are never printed. */
+/** Operations that leave objects behind or misuse them. Their results are never printed. */
 trait Leftovers
 {
     private function do_leave(string $call, string $fate): void
     {
-        self::attempt(static fn () => Left::end_oldest($fate));
+        self::attempt(static fn () => Leftover::end_oldest($fate));
         if (!isset($this->own['target']) && in_array($call, ['curl', 'multi'], true)) {
             // The thread of a task has no end of request that would close its open things.
             return;
         }
-        $fiber = new Fiber(Left::{"in_$call"}(...));
+        $fiber = new Fiber(Leftover::{"in_$call"}(...));
         self::attempt(static fn () => $fiber->start());
-        Left::$fibers[] = $fiber;
+        Leftover::$fibers[] = $fiber;
         $this->check("leave $call");
     }
 
@@ -22,12 +22,12 @@ trait Leftovers
         $kept->self = $how === 'cycle' ? $kept : null;
         $kept->stream = fopen('php://input', 'r');
         if ($how === 'keep') {
-            Left::$bodies[] = $kept;
-        } elseif ($how !== 'cycle' && Left::$bodies !== []) {
-            $earlier = array_shift(Left::$bodies)->stream;
+            Leftover::$bodies[] = $kept;
+        } elseif ($how !== 'cycle' && Leftover::$bodies !== []) {
+            $earlier = array_shift(Leftover::$bodies)->stream;
             self::attempt(static fn () => $how === 'read' ? stream_get_contents($earlier, -1, 0) : fclose($earlier));
         }
-        Left::$bodies = array_slice(Left::$bodies, -5);
+        Leftover::$bodies = array_slice(Leftover::$bodies, -5);
         $this->check("body $how");
     }
 
@@ -68,7 +68,7 @@ trait Leftovers
             static fn ($class) => (new ReflectionClass($class))->isInternal() && !str_starts_with($class, 'Svc\\'),
         ));
         $class = $classes[$number % count($classes)];
-        $object = self::attempt(static fn () => Left::$each["$class $how"] ??= Svc\per_request($class, static fn () => match ($how) {
+        $object = self::attempt(static fn () => Leftover::$each["$class $how"] ??= Svc\per_request($class, static fn () => match ($how) {
             'made' => new $class(),
             'unmade' => (new ReflectionClass($class))->newInstanceWithoutConstructor(),
             'throws' => throw new DomainException('no instance'),
@@ -99,18 +99,18 @@ trait Leftovers
     /** A file that several requests read and truncate at the same time. */
     private function do_cut(string $how): void
     {
-        $file = getenv('CHAOS_PLACE') . '/cut';
+        $file = getenv('CHAOS_FOLDER') . '/cut';
         self::attempt(fn () => match ($how) {
             'write' => file_put_contents($file, '<?php /*' . str_repeat('x', mt_rand_apart(0, 6_000_000)) . '*/'),
-            'readfile' => self::unheard(static fn () => readfile($file)),
+            'readfile' => self::discard_output(static fn () => readfile($file)),
             'copy' => copy($file, "$file-$this->id") && unlink("$file-$this->id"),
-            'fpassthru' => self::unheard(static fn () => ($stream = fopen($file, 'r')) && fpassthru($stream)),
-            'highlight' => self::unheard(static fn () => highlight_file($file)),
+            'fpassthru' => self::discard_output(static fn () => ($stream = fopen($file, 'r')) && fpassthru($stream)),
+            'highlight' => self::discard_output(static fn () => highlight_file($file)),
         });
         $this->check("cut $how");
     }
 
-    private static function unheard(Closure $call): void
+    private static function discard_output(Closure $call): void
     {
         ob_start(static fn () => '');
         try {
@@ -123,9 +123,9 @@ trait Leftovers
     private function do_circle(string $where): void
     {
         self::attempt(static fn () => match ($where) {
-            'task' => Svc\async(Left::throw_circle(...))->await(),
-            'text' => strlen((string) Left::circle()),
-            'handler' => Left::circle()->getTraceAsString() . Left::circle()->getPrevious()->getPrevious()->getMessage(),
+            'task' => Svc\async(Leftover::throw_circle(...))->await(),
+            'text' => strlen((string) Leftover::circle()),
+            'handler' => Leftover::circle()->getTraceAsString() . Leftover::circle()->getPrevious()->getPrevious()->getMessage(),
         });
         $this->check("circle $where");
     }
@@ -156,13 +156,13 @@ final class Serialized
 {
     public function __serialize(): array
     {
-        Left::suspend();
+        Leftover::suspend();
         return [];
     }
 }
 
 /** Objects that outlive the requests that left them, per thread. */
-final class Left
+final class Leftover
 {
     /** Suspended, the oldest first. @var list<Fiber> */
     public static array $fibers = [];
@@ -173,8 +173,8 @@ final class Left
 
     public static function register(): void
     {
-        stream_wrapper_register('left', LeftStream::class);
-        stream_filter_register('left', LeftFilter::class);
+        stream_wrapper_register('left', LeftoverStream::class);
+        stream_filter_register('left', LeftoverFilter::class);
     }
 
     public static function end_oldest(string $fate): void
@@ -284,7 +284,7 @@ final class Left
 
     public static function in_load(): void
     {
-        $load = static function (string $class): void { str_starts_with($class, 'Missing\\') && Left::suspend(); };
+        $load = static function (string $class): void { str_starts_with($class, 'Missing\\') && Leftover::suspend(); };
         spl_autoload_register($load);
         try {
             class_exists('Missing\\C' . random_int(0, 1 << 40));
@@ -314,12 +314,12 @@ final class Left
     }
 }
 
-final class LeftFilter extends php_user_filter
+final class LeftoverFilter extends php_user_filter
 {
     public function filter($in, $out, &$consumed, bool $closing): int
     {
         while ($bucket = stream_bucket_make_writeable($in)) {
-            Fiber::getCurrent() === null || Left::suspend();
+            Fiber::getCurrent() === null || Leftover::suspend();
             $consumed += $bucket->datalen;
             stream_bucket_append($out, $bucket);
         }
@@ -327,13 +327,13 @@ final class LeftFilter extends php_user_filter
     }
 }
 
-final class LeftStream
+final class LeftoverStream
 {
     public mixed $context = null;
     private int $reads = 0;
 
     public function stream_open(): bool { return true; }
-    public function stream_read(int $count): string { Left::suspend(); return $this->reads++ ? '' : 'text'; }
+    public function stream_read(int $count): string { Leftover::suspend(); return $this->reads++ ? '' : 'text'; }
     public function stream_eof(): bool { return $this->reads > 1; }
     public function stream_stat(): array { return []; }
     public function stream_close(): void {}

@@ -5,19 +5,19 @@ trait KnownShapes
     private static function dispatch_as(string $shape, array $order): Svc\Task
     {
         return match ($shape) {
-            'method' => Svc\async(Errand::run(...), $order),
-            'function' => Svc\async(errand(...), $order),
-            'captured' => Svc\async(static function () use ($order) { return Errand::run($order); }),
-            'arrow' => Svc\async(static fn () => Errand::run($order)),
+            'method' => Svc\async(TaskCode::run(...), $order),
+            'function' => Svc\async(run_task(...), $order),
+            'captured' => Svc\async(static function () use ($order) { return TaskCode::run($order); }),
+            'arrow' => Svc\async(static fn () => TaskCode::run($order)),
             'static' => Svc\async(static function (array $order) {
                 static $calls = 0;
                 if (++$calls !== 1) {
-                    World::complain($order['id'], 'finds static variables', 1, $calls);
+                    Baseline::report($order['id'], 'finds static variables', 1, $calls);
                 }
-                return Errand::run($order);
+                return TaskCode::run($order);
             }, $order),
             'nested' => Svc\async(static function (array $order) {
-                $inner = static fn (array $ops) => Errand::run(['ops' => $ops] + $order);
+                $inner = static fn (array $ops) => TaskCode::run(['ops' => $ops] + $order);
                 $through = static function () use ($inner, $order) { yield $inner($order['ops']); };
                 foreach ($through() as $answer) {
                     return $answer;

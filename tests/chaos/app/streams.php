@@ -32,10 +32,10 @@ trait Streams
             $this->in_handler--;
         }
         if ($is_shared) {
-            file_put_contents(getenv('CHAOS_PLACE') . '/session-holder', $this->id);
+            file_put_contents(getenv('CHAOS_FOLDER') . '/session-holder', $this->id);
             $_SESSION = [];
         } elseif (($_SESSION['who'] ?? $this->id) !== $this->id) {
-            World::complain($this->id, 'has the session of another', $this->id, $_SESSION);
+            Baseline::report($this->id, 'has the session of another', $this->id, $_SESSION);
         }
         $_SESSION['who'] = $this->id;
         $_SESSION['count'] = ($_SESSION['count'] ?? 0) + 1;
@@ -43,8 +43,8 @@ trait Streams
         $this->check('session');
         $this->run($ops);
         $this->check('end of a session');
-        if ($is_shared && ($holder = file_get_contents(getenv('CHAOS_PLACE') . '/session-holder')) !== $this->id) {
-            World::complain($this->id, 'shares the lock of a session', $this->id, $holder);
+        if ($is_shared && ($holder = file_get_contents(getenv('CHAOS_FOLDER') . '/session-holder')) !== $this->id) {
+            Baseline::report($this->id, 'shares the lock of a session', $this->id, $holder);
         }
         unset($this->own['session id']);
         match ($then) {
@@ -58,7 +58,7 @@ trait Streams
 
     private function do_lock(array $ops): void
     {
-        $lock = fopen(getenv('CHAOS_PLACE') . '/lock', 'c+');
+        $lock = fopen(getenv('CHAOS_FOLDER') . '/lock', 'c+');
         flock($lock, LOCK_EX);
         ftruncate($lock, 0);
         fwrite($lock, $this->id);
@@ -66,7 +66,7 @@ trait Streams
         rewind($lock);
         $holder = stream_get_contents($lock);
         if ($holder !== $this->id) {
-            World::complain($this->id, 'shares a lock', $this->id, $holder);
+            Baseline::report($this->id, 'shares a lock', $this->id, $holder);
         }
         flock($lock, LOCK_UN);
         $this->check('lock');
@@ -82,7 +82,7 @@ trait Streams
             $ready = Svc\wait_readable($left, 5.0) && fread($left, 100) === $this->id;
         }
         if ($ready !== ($kind !== 'time')) {
-            World::complain($this->id, "waits for a stream ($kind)", $kind !== 'time', $ready);
+            Baseline::report($this->id, "waits for a stream ($kind)", $kind !== 'time', $ready);
         }
         $this->check('pair');
     }
@@ -94,10 +94,10 @@ trait Streams
         $context = stream_context_create([$name => ['run' => fn () => $this->run($ops), 'text' => $this->id]]);
         $text = file_get_contents("$name://x", false, $context);
         if ($text !== $this->id) {
-            World::complain($this->id, 'reads another stream', $this->id, $text);
+            Baseline::report($this->id, 'reads another stream', $this->id, $text);
         }
         if (!in_array($name, stream_get_wrappers(), true)) {
-            World::complain($this->id, 'misses its wrapper', $name, stream_get_wrappers());
+            Baseline::report($this->id, 'misses its wrapper', $name, stream_get_wrappers());
         }
         stream_wrapper_unregister($name);
         $this->check('wrapper');
@@ -119,7 +119,7 @@ trait Streams
         rewind($stream);
         $text = stream_get_contents($stream);
         if ($text !== strrev($this->id)) {
-            World::complain($this->id, 'has another filter', strrev($this->id), $text);
+            Baseline::report($this->id, 'has another filter', strrev($this->id), $text);
         }
         $this->check('filter');
     }
@@ -157,7 +157,7 @@ trait Streams
 
     private function do_chdir(int $n): void
     {
-        $place = getenv('CHAOS_PLACE') . "/d$n";
+        $place = getenv('CHAOS_FOLDER') . "/d$n";
         chdir($place);
         $this->own['directory'][1] = $place;
         $this->own['relative'] = [static fn () => file_get_contents('name'), "d$n"];
@@ -209,7 +209,7 @@ trait Streams
         $mine = [json_last_error(), preg_last_error()];
         Svc\sleep(0.001);
         if ([json_last_error(), preg_last_error()] !== $mine) {
-            World::complain($this->id, 'has the last errors of another', $mine, [json_last_error(), preg_last_error()]);
+            Baseline::report($this->id, 'has the last errors of another', $mine, [json_last_error(), preg_last_error()]);
         }
     }
 
@@ -288,7 +288,7 @@ trait Streams
         $this->own['CHAOS_SHELL'] = [static fn () => getenv('CHAOS_SHELL'), $this->id];
         $expected = sprintf("%s\n%s\n%04o", $this->id, getcwd(), umask());
         if ($text !== $expected) {
-            World::complain($this->id, 'has another program', $expected, $text);
+            Baseline::report($this->id, 'has another program', $expected, $text);
         }
         $this->check('shell');
     }

@@ -3,21 +3,21 @@
 require __DIR__ . '/boot.php';
 $handler = static function (): void {
     if ($_GET['id'] === 'collector') {
-        Left::$fibers = Left::$bodies = [];
+        Leftover::$fibers = Leftover::$bodies = [];
         gc_collect_cycles();
         return;
     }
-    if ($_GET['id'] === 'nobody') {
+    if ($_GET['id'] === 'none') {
         return;
     }
     $program = json_decode(file_get_contents('php://input'), true);
-    World::check_neutral($program['id']);
+    Baseline::check($program['id']);
     Fault::arm($program['fault'] ?? null);
-    $mind = new Mind($program['id']);
-    $guard = $mind->guard();
-    $mind->check('begin');
-    $mind->run($program['ops']);
-    $mind->end();
+    $interpreter = new Interpreter($program['id']);
+    $guard = $interpreter->guard();
+    $interpreter->check('begin');
+    $interpreter->run($program['ops']);
+    $interpreter->end();
 };
 $is_classic = false;
 try {

@@ -1,4 +1,4 @@
-//! One client of one program: sends it, and checks the response.
+//! A client: sends a program, and checks the response.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::grammar::{Client, Program};
 use crate::model::{self, Answer};
-use crate::server::Door;
+use crate::server::Target;
 
-/// The time limit for an answer; after that none will come.
+/// The time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The part of an answer that was read.
@@ -21,7 +21,7 @@ struct Reply {
 }
 
 /// Runs the program on the server; returns what is wrong with its answer.
-pub(crate) fn visit(door: Door, program: &Program) -> Option<String> {
+pub(crate) fn send(target: Target, program: &Program) -> Option<String> {
     let body = program.body();
     let request = format!(
         "POST /chaos?id={id} HTTP/1.1\r\nHost: chaos\r\nCookie: id={id}\r\nX-Id: {id}\r\nContent-Type: application/json\r\n\
@@ -29,7 +29,7 @@ pub(crate) fn visit(door: Door, program: &Program) -> Option<String> {
         body.len(),
         id = program.id
     );
-    let Ok(mut socket) = TcpStream::connect(door.addr) else { return Some("cannot connect".into()) };
+    let Ok(mut socket) = TcpStream::connect(target.addr) else { return Some("cannot connect".into()) };
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     if let Err(error) = socket.write_all(request.as_bytes()) {
         return Some(format!("cannot send: {error}"));
@@ -50,13 +50,13 @@ pub(crate) fn visit(door: Door, program: &Program) -> Option<String> {
         };
     }
     match read(&bytes) {
-        Some(reply) => judge(program, &model::answer(program, door.mode), &reply),
+        Some(reply) => judge(program, &model::answer(program, target.mode), &reply),
         None => Some(format!("an answer without a head: {:?}", String::from_utf8_lossy(&bytes))),
     }
 }
 
 /// Reads a page; returns `None` if the server cannot be reached.
-pub(crate) fn ask(addr: SocketAddr, path: &str) -> Option<String> {
+pub(crate) fn get(addr: SocketAddr, path: &str) -> Option<String> {
     let mut socket = TcpStream::connect(addr).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;
     socket
@@ -70,11 +70,11 @@ pub(crate) fn ask(addr: SocketAddr, path: &str) -> Option<String> {
 fn judge(program: &Program, answer: &Answer, reply: &Reply) -> Option<String> {
     let text = String::from_utf8_lossy(&reply.body);
     if program.fault.is_some() {
-        // The rest is unpredictable; but there must be an answer.
+        // Only the presence of an answer is predictable.
         return (![200, 500].contains(&reply.status))
             .then(|| format!("status {}: {}", reply.status, brief(&text)));
     }
-    let is_jump = answer.body.is_none();
+    let is_bailout = answer.body.is_none();
     // Once the head is sent, a failure cuts the response off.
     if answer.may_fail && (reply.status >= 500 || !reply.is_whole) {
         return None;
@@ -90,17 +90,17 @@ fn judge(program: &Program, answer: &Answer, reply: &Reply) -> Option<String> {
             return Some(format!("body {}\n        and not {}", brief(&text), brief(body)));
         }
         Some(_) if !reply.is_whole && !answer.may_be_cut => {
-            return Some("a body without its end".into());
+            return Some("an incomplete body".into());
         }
         _ => {}
     }
     let strange =
         reply.fields.iter().find(|(name, value)| name.starts_with("x-chaos") && *value != program.id);
     if let Some((name, value)) = strange {
-        return Some(format!("a field of another: {name}: {value}"));
+        return Some(format!("a field of another program: {name}: {value}"));
     }
-    if !is_jump && let Some(missing) = answer.fields.iter().find(|field| !reply.fields.contains(field)) {
-        return Some(format!("without its field {missing:?}"));
+    if !is_bailout && let Some(missing) = answer.fields.iter().find(|field| !reply.fields.contains(field)) {
+        return Some(format!("the field {missing:?} is missing"));
     }
     None
 }

@@ -1,4 +1,4 @@
-//! The part of the grammar that concerns tasks.
+//! The operations of the grammar that concern tasks.
 //!
 //! Every awaited task can finish, with any number of threads: an awaited task takes no lock, because its awaiter may hold
 //! that lock.
@@ -10,7 +10,7 @@ use crate::grammar::{Dice, Op, Place, operations};
 const SHAPES: [&str; 6] = ["method", "function", "captured", "arrow", "static", "nested"];
 
 /// Creates an operation with tasks.
-pub(crate) fn errand(dice: &mut Dice, place: Place) -> Op {
+pub(crate) fn operation(dice: &mut Dice, place: Place) -> Op {
     let shape = json!(dice.pick(&SHAPES));
     let below = Place {
         depth: place.depth + 1,

@@ -1,4 +1,4 @@
-//! Programs as text for people to read and change.
+//! Programs as a JSON file, to be read and edited.
 
 use serde_json::{Value, json};
 

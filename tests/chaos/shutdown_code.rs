@@ -1,13 +1,13 @@
-//! The last code of a script: what runs when a request ends, and closes what the request has left open. A stream, an
-//! object or a generator is left in a static property, in a cycle, or in a fiber that never ends; an output buffer and a
-//! session are left to PHP. The code changes what it can, and then ends in some way. Also, calls that come to the end of a
-//! stack.
+//! Code of a script that runs when its request ends, because an object that is still open is closed. A stream, an object
+//! or a generator is referenced by a static property, a cycle, or a fiber that never ends; PHP itself closes output buffers
+//! and sessions. The code changes state of the request, and then ends in one of several ways. Also, calls that reach the
+//! end of a stack.
 
 use serde_json::json;
 
 use crate::grammar::{Dice, Op, Place, Program, Temper, operations};
 
-/// What is left open. Its end calls code of the script.
+/// The kinds of open objects. Closing one calls code of the script.
 const PLACES: [&str; 7] = ["close", "flush", "directory", "filter", "closing", "destructor", "generator"];
 /// `fiber`: a static property with a fiber that is suspended in the script's own code; `call`: in a function of PHP, so
 /// that it ends with its request; `lost`: a cycle with a fiber.
@@ -45,7 +45,7 @@ const DEPTHS: [&str; 21] = [
 ];
 const STACKS: [&str; 5] = ["main", "fiber", "small", "task", "fiber of a task"];
 
-/// Nothing is printed, and nothing leaves the place.
+/// A place where nothing is printed, and that no exception leaves.
 const SILENT: Place = Place {
     depth: 2,
     is_silent: true,
@@ -77,7 +77,7 @@ fn of(place: &'static str, keeper: &str, ops: Vec<Op>, end: &'static str) -> Op 
     Op { last: Some(end), ..Op::with("last", vec![json!(place), json!(keeper)], ops) }
 }
 
-/// Adds last code and deep calls to a program; the rest of the program stays unchanged.
+/// Adds shutdown code and deep calls to a program; the rest of the program stays unchanged.
 pub(crate) fn add(dice: &mut Dice, program: &mut Program, temper: Temper) {
     let at = |dice: &mut Dice, ops: &Vec<Op>| usize::try_from(dice.below(ops.len() as u64 + 1)).unwrap();
     if dice.one_in(2) {
@@ -104,7 +104,7 @@ fn exhaust(kind: &str, stack: &str) -> Op {
     Op::new("exhaust", vec![json!(kind), json!(stack)])
 }
 
-/// Returns a program for each thing, keeper and end, and one for each deep call on each stack.
+/// Returns a program for each object, keeper and end, and one for each deep call on each stack.
 pub(crate) fn all() -> Vec<Program> {
     let mut dice = Dice::new(1);
     let mut ops = Vec::new();
@@ -127,7 +127,7 @@ pub(crate) fn all() -> Vec<Program> {
     ops.into_iter().enumerate().map(program).collect()
 }
 
-/// What the code changes: all that a following request must not see.
+/// Returns operations on state that a following request must not see.
 fn leaving(dice: &mut Dice) -> Vec<Op> {
     vec![
         Op::new("umask", vec![json!(0o77)]),

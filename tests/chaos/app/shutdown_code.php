@@ -1,6 +1,6 @@
 <?php
-/** Operations that leave something open whose last code runs when the request ends, or its thread. */
-trait Lasts
+/** Operations that leave objects open. Closing them at the end of the request, or of its thread, runs code of the script. */
+trait ShutdownOperations
 {
     private function do_last(string $place, string $keeper, array $ops, string $end): void
     {
@@ -21,7 +21,7 @@ trait Lasts
         match ($place) {
             'buffer' => $this->leave_buffer($run),
             'session' => $this->leave_session($run),
-            default => Last::keep($keeper, static fn (bool $is_certain) => Last::make($place, static fn () => $run($is_certain))),
+            default => ShutdownCode::keep($keeper, static fn (bool $is_certain) => ShutdownCode::make($place, static fn () => $run($is_certain))),
         };
         $this->check("last $place");
     }
@@ -49,7 +49,7 @@ trait Lasts
         $this->has_own_sessions = true;
         $this->in_handler++;
         try {
-            session_set_save_handler(new LastSession($run), false);
+            session_set_save_handler(new ShutdownSession($run), false);
             session_id("last-$this->id");
             $this->own['session id'] = [static fn () => session_id(), "last-$this->id"];
             session_start();
@@ -69,7 +69,7 @@ trait Lasts
             'exit' => exit,
             'throw' => throw new Exception('thrown'),
             'memory' => $this->do_fatal('memory'),
-            'grow' => Last::grow(),
+            'grow' => ShutdownCode::grow(),
             'limit' => $this->do_limit(),
             'suspend' => self::attempt(static fn () => Fiber::suspend()),
             'sleep' => Svc\sleep(0.001),
@@ -77,16 +77,16 @@ trait Lasts
             'leave' => self::attempt(static fn () => Svc\async(static fn () => 1)),
             'http' => $this->do_http('own'),
             'closed' => $this->do_http('closed'),
-            'open' => self::attempt(static fn () => Last::open_more()),
+            'open' => self::attempt(static fn () => ShutdownCode::open_more()),
         };
     }
 
     /** A request to the server itself, which may have no free thread, or to a closed port. */
     private function do_http(string $to): void
     {
-        $port = $to === 'own' ? (int) @file_get_contents(getenv('CHAOS_PLACE') . '/port') : 1;
+        $port = $to === 'own' ? (int) @file_get_contents(getenv('CHAOS_FOLDER') . '/port') : 1;
         $context = stream_context_create(['http' => ['timeout' => 0.02, 'ignore_errors' => true]]);
-        self::attempt(static fn () => file_get_contents("http://127.0.0.1:$port/chaos?id=nobody", false, $context));
+        self::attempt(static fn () => file_get_contents("http://127.0.0.1:$port/chaos?id=none", false, $context));
         $this->check("http $to");
     }
 
@@ -107,10 +107,10 @@ trait Lasts
     }
 }
 
-/** Streams, objects and buffers whose end runs code of the script, and what keeps them until then. */
-final class Last
+/** Objects whose end runs code of the script, and the references that keep them until then. */
+final class ShutdownCode
 {
-    /** More would only repeat what the others do at the end of the thread. */
+    /** More objects would only repeat the same work at the end of the thread. */
     private const HELD_MAX = 12;
     private static array $held = [];
     /** Fibers that end with their requests. @var list<Fiber> */
@@ -119,8 +119,8 @@ final class Last
 
     public static function register(): void
     {
-        stream_wrapper_register('last', LastStream::class);
-        stream_filter_register('last', LastFilter::class);
+        stream_wrapper_register('last', ShutdownStream::class);
+        stream_filter_register('last', ShutdownFilter::class);
     }
 
     public static function keep(string $keeper, Closure $make): void
@@ -179,7 +179,7 @@ final class Last
                 fwrite($stream, 'x');
                 return $stream;
             case 'destructor':
-                return new Quiet(static fn () => $run());
+                return new OnDestruct(static fn () => $run());
             case 'generator':
                 $generator = (static function () use ($run) { try { yield; } finally { $run(); } })();
                 $generator->current();
@@ -187,7 +187,7 @@ final class Last
         }
     }
 
-    /** Closing one stream opens another, as often as it takes to find out who closes that. */
+    /** Closing a stream opens another one, again and again. */
     public static function open_more(): void
     {
         if (count(self::$more) < self::HELD_MAX) {
@@ -204,7 +204,7 @@ final class Last
     }
 }
 
-final class LastStream
+final class ShutdownStream
 {
     public mixed $context = null;
     private ?Closure $run = null;
@@ -233,7 +233,7 @@ final class LastStream
     public function dir_closedir(): bool { $this->at('directory'); return true; }
 }
 
-final class LastFilter extends php_user_filter
+final class ShutdownFilter extends php_user_filter
 {
     public function filter($in, $out, &$consumed, bool $closing): int
     {
@@ -261,7 +261,7 @@ final class LastFilter extends php_user_filter
 }
 
 /** A session that is written at the end of its request. */
-final class LastSession implements SessionHandlerInterface
+final class ShutdownSession implements SessionHandlerInterface
 {
     public function __construct(private Closure $run) {}
 

@@ -1,12 +1,12 @@
 <?php
 /** The initial state of every request, and the state that requests share. */
-final class World
+final class Baseline
 {
     /** The code that the autoloader runs for a class. @var array<string, Closure> */
     public static array $autoloads = [];
-    private static array $neutral;
+    private static array $expected;
 
-    public static function found(): void
+    public static function capture(): void
     {
         // Boot has its own state, which requests must find unchanged.
         putenv('CHAOS_BOOT=boot');
@@ -18,16 +18,17 @@ final class World
         });
         stream_context_get_default(['http' => ['header' => 'X-Boot: 1']]);
         ini_set('user_agent', 'boot');
-        self::$neutral = self::first_look();
+        self::$expected = self::state_of_first();
     }
 
-    /** What the first thread of this kind has seen: in classic mode, a request boots in what the previous one has left. */
-    private static function first_look(): array
+    /** Returns the state that the first thread of this kind has found: in classic mode, a request boots in the state that the
+     * previous one has left. */
+    private static function state_of_first(): array
     {
-        $file = getenv('CHAOS_PLACE') . '/neutral-' . basename(get_included_files()[0]);
-        $look = serialize(self::look());
+        $file = getenv('CHAOS_FOLDER') . '/baseline-' . basename(get_included_files()[0]);
+        $state = serialize(self::state());
         if (!file_exists($file)) {
-            file_put_contents($mine = $file . getmypid() . '-' . hrtime(true), $look);
+            file_put_contents($mine = $file . getmypid() . '-' . hrtime(true), $state);
             // Fails if another thread was faster.
             @link($mine, $file);
             error_clear_last();
@@ -41,7 +42,7 @@ final class World
     }
 
     /** Returns all state that could come from another request. */
-    public static function look(): array
+    public static function state(): array
     {
         $handler = set_error_handler(null);
         restore_error_handler();
@@ -74,21 +75,21 @@ final class World
 
     private static function directives(): array
     {
-        // The values alone; the time zone has a separate look.
+        // The time zone is compared separately.
         return array_diff_key(ini_get_all(null, false), ['date.timezone' => 0]);
     }
 
-    public static function check_neutral(string $id): void
+    public static function check(string $id): void
     {
-        $found = self::look();
+        $found = self::state();
         // The engine may have set a time limit for the script that runs.
         foreach ($found as $what => $value) {
-            if ($value !== self::$neutral[$what]) {
-                $before = self::$neutral[$what];
+            if ($value !== self::$expected[$what]) {
+                $before = self::$expected[$what];
                 if (is_array($value)) {
                     [$value, $before] = [array_diff_assoc(self::flat($value), self::flat($before)), array_diff_assoc(self::flat($before), self::flat($value))];
                 }
-                self::complain($id, "begins with another $what", $before, $value);
+                self::report($id, "begins with another $what", $before, $value);
             }
         }
         $fresh = [
@@ -99,14 +100,14 @@ final class World
         ];
         foreach ($fresh as $what => [$is, $should]) {
             if ($is !== $should) {
-                self::complain($id, "begins with $what", $should, $is);
+                self::report($id, "begins with $what", $should, $is);
             }
         }
         if (Fiber::getCurrent() !== null) {
-            self::complain($id, 'begins in a fiber', null, null);
+            self::report($id, 'begins in a fiber', null, null);
         }
         if (Revolt\EventLoop::$driver !== null) {
-            self::complain($id, 'begins with the event loop of another request', null, Revolt\EventLoop::$driver);
+            self::report($id, 'begins with the event loop of another request', null, Revolt\EventLoop::$driver);
         }
         self::check_collector($id);
     }
@@ -118,7 +119,7 @@ final class World
         $cycle->self = $cycle;
         unset($cycle);
         if (gc_collect_cycles() < 1) {
-            self::complain_of_collector($id);
+            self::report_collector($id);
         }
         $ran = [];
         $generator = (static function () use (&$ran) {
@@ -130,18 +131,18 @@ final class World
         })();
         $generator->current();
         unset($generator);
-        (new Quiet(static function () use (&$ran) { $ran[] = 'destructor'; }));
+        (new OnDestruct(static function () use (&$ran) { $ran[] = 'destructor'; }));
         if ($ran !== ['finally', 'destructor']) {
-            self::complain($id, 'finds ends that do not run', ['finally', 'destructor'], $ran);
+            self::report($id, 'finds ends that do not run', ['finally', 'destructor'], $ran);
         }
     }
 
     /** A bailout out of a collection leaves it unfinished until the tainted worker boots again. */
-    public static function complain_of_collector(string $id): void
+    public static function report_collector(string $id): void
     {
         $status = gc_status();
         if (!$status['running'] || Svc\Worker::current()->exitReason() !== 'error') {
-            self::complain($id, 'finds the collector off', null, $status);
+            self::report($id, 'finds the collector off', null, $status);
         }
     }
 
@@ -151,14 +152,14 @@ final class World
         return PHP_VERSION_ID >= 80400 || !preg_match('/"(fiber|abandon|suspend|lock|task|tasks|beside|never)"/', json_encode($ops));
     }
 
-    public static function complain(string $id, string $what, mixed $expected, mixed $found): void
+    public static function report(string $id, string $what, mixed $expected, mixed $found): void
     {
-        self::report("chaos! $id $what: expected " . self::show($expected) . ', found ' . self::show($found));
+        self::append("chaos! $id $what: expected " . self::show($expected) . ', found ' . self::show($found));
     }
 
-    private static function report(string $line): void
+    private static function append(string $line): void
     {
-        file_put_contents(getenv('CHAOS_COMPLAINTS'), "$line\n", FILE_APPEND);
+        file_put_contents(getenv('CHAOS_REPORTS'), "$line\n", FILE_APPEND);
     }
 
     public static function show(mixed $value): string
@@ -210,7 +211,7 @@ final class Fault
     {
         if (self::$kind === 'allocation') {
             self::$kind = null;
-            faults_arm(self::$left, getenv('CHAOS_PLACE') . '/fired');
+            faults_arm(self::$left, getenv('CHAOS_FOLDER') . '/fired');
         }
     }
 
@@ -232,7 +233,7 @@ final class Fault
             return;
         }
         [$kind, self::$kind] = [self::$kind, null];
-        file_put_contents(getenv('CHAOS_PLACE') . '/fired', (new Exception())->getTraceAsString());
+        file_put_contents(getenv('CHAOS_FOLDER') . '/fired', (new Exception())->getTraceAsString());
         match ($kind) {
             'throw' => throw new DomainException('injected'),
             'fatal' => str_repeat('x', PHP_INT_MAX >> 4),
@@ -254,7 +255,7 @@ final class Fault
 }
 
 /** Calls a closure when it is destroyed. */
-final class Quiet
+final class OnDestruct
 {
     public ?object $self = null;
     private bool $is_in_time = false;
@@ -270,7 +271,7 @@ final class Quiet
 }
 
 /** An object that a request leaves in its event loop: its destructor runs at the end of the request. */
-final class Keepsake
+final class LoopDriver
 {
     public function __construct(public string $id, private string $kind) {}
 
@@ -280,10 +281,10 @@ final class Keepsake
         match ($this->kind) {
             'quiet' => null,
             'park' => Svc\sleep(0.001),
-            'throw' => throw new LogicException('a keepsake of ' . $this->id),
+            'throw' => throw new LogicException('a loop_driver of ' . $this->id),
             'fatal' => str_repeat('x', PHP_INT_MAX >> 4),
             // In classic mode, it is destructed before the response is complete.
-            'print' => getenv('WORKER_MODE_ENABLED') === 'true' && print "printed by the keepsake of $this->id",
+            'print' => getenv('WORKER_MODE_ENABLED') === 'true' && print "printed by the loop_driver of $this->id",
         };
     }
 }

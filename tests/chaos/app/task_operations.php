@@ -1,6 +1,6 @@
 <?php
-/** Operations with tasks: work that a request or a task gives to other threads. */
-trait Errands
+/** Operations that dispatch tasks. */
+trait TaskOperations
 {
     use FreshShapes, KnownShapes {
         FreshShapes::dispatch_as as private dispatch_fresh;
@@ -11,11 +11,11 @@ trait Errands
     private function dispatch(string $shape, array $ops): array
     {
         $order = ['id' => $this->id . 't' . ++$this->uses, 'ops' => $ops, 'fault' => Fault::of_task()];
-        $order += ['request' => svc_request_id(), 'side' => Side::Out, 'more' => $more = new Luggage($order['id'])];
+        $order += ['request' => svc_request_id(), 'side' => Side::Out, 'more' => $more = new Transferred($order['id'])];
         // Code that is in OPcache, and code that is copied.
         $task = $this->uses % 2 ? self::dispatch_as($shape, $order) : self::dispatch_fresh($shape, $order);
         if ($more->id !== $order['id']) {
-            World::complain($this->id, 'shares an object with a task', $order['id'], $more->id);
+            Baseline::report($this->id, 'shares an object with a task', $order['id'], $more->id);
         }
         return [$task, $order['id']];
     }
@@ -24,20 +24,20 @@ trait Errands
     {
         ['id' => $found, 'side' => $side, 'more' => $more] = $answer;
         if ([$found, $side, $more->id, $more->self === $more] !== [$id, Side::Back, "$id back", true]) {
-            World::complain($this->id, 'gets the answer of another task', $id, $answer);
+            Baseline::report($this->id, 'gets the answer of another task', $id, $answer);
         }
         return $answer['text'];
     }
 
-    /** The outcome of the task in the model's words. */
+    /** Returns the outcome of the task in the model's notation. */
     private function outcome(Svc\Task $task, string $id, ?float $timeout = null): string
     {
         try {
             return 'T' . $this->read($task->await($timeout), $id) . ';';
         } catch (Svc\Async\TaskException $failure) {
-            return 't' . Errand::reason($failure) . ';';
+            return 't' . TaskCode::reason($failure) . ';';
         } catch (Svc\Async\TimeoutException) {
-            World::complain($this->id, 'waits for a task for too long', "at most $timeout s", 'a timeout');
+            Baseline::report($this->id, 'waits for a task for too long', "at most $timeout s", 'a timeout');
             return 'late;';
         }
     }
@@ -61,7 +61,7 @@ trait Errands
     {
         [$first, $second] = [$this->outcome($task, $id), $this->outcome($task, $id)];
         if ($first !== $second) {
-            World::complain($this->id, 'gets two answers of a task', $first, $second);
+            Baseline::report($this->id, 'gets two answers of a task', $first, $second);
         }
         return $second;
     }
@@ -70,7 +70,7 @@ trait Errands
     {
         $is_cancelled = $task->cancel();
         if (!$task->isSettled()) {
-            World::complain($this->id, 'has cancelled a task', true, false);
+            Baseline::report($this->id, 'has cancelled a task', true, false);
         }
         $this->expect_cancelled($task, $is_cancelled);
         return 'c';
@@ -87,7 +87,7 @@ trait Errands
             $found = false;
         }
         if ($found !== $should) {
-            World::complain($this->id, 'awaits a cancelled task', $should, $found);
+            Baseline::report($this->id, 'awaits a cancelled task', $should, $found);
         }
     }
 
@@ -124,7 +124,7 @@ trait Errands
             return 'a';
         }
         if (array_keys($answers) !== array_keys($tasks)) {
-            World::complain($this->id, 'gets answers under other keys', array_keys($tasks), array_keys($answers));
+            Baseline::report($this->id, 'gets answers under other keys', array_keys($tasks), array_keys($answers));
         }
         return 'A' . implode(',', array_map($this->read(...), $answers, $ids)) . ';';
     }
@@ -137,7 +137,7 @@ trait Errands
         } catch (Svc\Async\AggregateException $failures) {
             $keys = array_keys($failures->getErrors());
             if (array_diff(array_keys($tasks), $keys) !== []) {
-                World::complain($this->id, 'misses a failure', array_keys($tasks), $keys);
+                Baseline::report($this->id, 'misses a failure', array_keys($tasks), $keys);
             }
             return 'y';
         }
@@ -155,7 +155,7 @@ trait Errands
     /** Tasks that never end by themselves, and a timeout. */
     private function do_never(string $which, string $kind, float $timeout): void
     {
-        $tasks = array_map(static fn () => Svc\async(Errand::never(...), $kind), $which === 'one' ? [1] : [1, 2]);
+        $tasks = array_map(static fn () => Svc\async(TaskCode::never(...), $kind), $which === 'one' ? [1] : [1, 2]);
         try {
             match ($which) {
                 'one' => $tasks[0]->await($timeout),
@@ -171,7 +171,7 @@ trait Errands
             }
         }
         if (!$is_late) {
-            World::complain($this->id, "waits for what never ends ($which, $kind)", 'a timeout', null);
+            Baseline::report($this->id, "waits for what never ends ($which, $kind)", 'a timeout', null);
         }
         $this->say('N');
         $this->check("never $which");
@@ -190,7 +190,7 @@ enum Side: string
 }
 
 /** An object that is transferred with the task and refers to itself. */
-final class Luggage
+final class Transferred
 {
     public self $self;
 
@@ -198,20 +198,20 @@ final class Luggage
 }
 
 /** The code that runs in the thread of a task. */
-final class Errand
+final class TaskCode
 {
     public static function run(array $order): array
     {
-        World::check_neutral($order['id']);
+        Baseline::check($order['id']);
         Fault::arm($order['fault']);
-        $mind = Mind::of_task($order['id'], $order['request']);
-        $guard = $mind->guard();
-        $mind->check('begin of a task');
-        $text = $mind->text_of($order['ops']);
-        $mind->end();
+        $interpreter = Interpreter::of_task($order['id'], $order['request']);
+        $guard = $interpreter->guard();
+        $interpreter->check('begin of a task');
+        $text = $interpreter->text_of($order['ops']);
+        $interpreter->end();
         $more = $order['more'];
         if ([$order['side'], $more->id, $more->self === $more] !== [Side::Out, $order['id'], true]) {
-            World::complain($order['id'], 'was sent something else', Side::Out, $order);
+            Baseline::report($order['id'], 'has received other data', Side::Out, $order);
         }
         $more->id .= ' back';
         return ['id' => $order['id'], 'text' => $text, 'side' => Side::Back, 'more' => $more];
@@ -247,7 +247,7 @@ final class Errand
         }
     }
 
-    /** The failure in the model's words; unpredictable text becomes `!`. */
+    /** Returns the failure in the model's notation; unpredictable text becomes `!`. */
     public static function reason(Svc\Async\TaskException $failure): string
     {
         $message = $failure->getMessage();
@@ -266,7 +266,7 @@ final class Errand
     }
 }
 
-function errand(array $order): array
+function run_task(array $order): array
 {
-    return Errand::run($order);
+    return TaskCode::run($order);
 }

@@ -1,21 +1,21 @@
 <?php
-/** Operations that come to the end of a stack inside PHP or a library: it may end the request, and nothing else. */
-trait Depths
+/** Operations that reach the end of a stack inside PHP or a library, which may end the request and nothing else. */
+trait DeepCalls
 {
     private function do_exhaust(string $kind, string $where): void
     {
         self::attempt(match ($where) {
-            'main' => static fn () => Depth::reach($kind),
-            'fiber' => static fn () => (new Fiber(Depth::reach(...)))->start($kind),
-            'small' => static fn () => Depth::in_small_fiber($kind),
-            'task' => static fn () => Svc\async(Depth::reach(...), $kind)->await(),
-            'fiber of a task' => static fn () => Svc\async(Depth::in_small_fiber(...), $kind)->await(),
+            'main' => static fn () => DeepCall::reach($kind),
+            'fiber' => static fn () => (new Fiber(DeepCall::reach(...)))->start($kind),
+            'small' => static fn () => DeepCall::in_small_fiber($kind),
+            'task' => static fn () => Svc\async(DeepCall::reach(...), $kind)->await(),
+            'fiber of a task' => static fn () => Svc\async(DeepCall::in_small_fiber(...), $kind)->await(),
         });
         $this->check("exhaust $kind");
     }
 }
 
-final class Depth
+final class DeepCall
 {
     private const LEVELS = 60_000;
     /** Each level is indented by more than the one around it. */
@@ -80,7 +80,7 @@ final class Depth
     private static function chain(): void
     {
         for ($last = null, $n = 0; $n < self::LEVELS; $n++) {
-            $link = new Quiet(static fn () => strlen('x'));
+            $link = new OnDestruct(static fn () => strlen('x'));
             $link->self = $last;
             $last = $link;
         }

@@ -1,8 +1,8 @@
 <?php
 /** Runs one program and checks its state. Each operation is a method `do_...`; the model in Rust has a counterpart. */
-final class Mind
+final class Interpreter
 {
-    use Calls, Depths, Errands, Lasts, Leftovers, Streams;
+    use Calls, DeepCalls, TaskOperations, ShutdownOperations, Leftovers, Streams;
 
     /** Expected after each wait: a probe and its answer. @var array<string, array{Closure, mixed}> */
     private array $own = [];
@@ -13,7 +13,7 @@ final class Mind
     /** Fibers that will never be resumed. */
     private WeakMap $abandoned;
     private array $kept = [];
-    /** Depth of callbacks that run while handlers or buffers differ from what the program has set. */
+    /** DeepCall of callbacks that run while handlers or buffers differ from what the program has set. */
     private int $in_handler = 0, $in_buffer = 0;
     private int $uses = 0;
     private ?Throwable $armed = null;
@@ -52,14 +52,14 @@ final class Mind
     /** The state of a task, which has neither a client nor a request. */
     public static function of_task(string $id, string $request): self
     {
-        $mind = new self($id);
+        $interpreter = new self($id);
         $none = array_fill_keys(['$_GET', '$_COOKIE', '$_REQUEST', '$_SERVER', 'target', 'request', 'field', 'body'], 0);
-        $mind->own = array_diff_key($mind->own, $none);
-        $mind->own['request id'][1] = $request;
+        $interpreter->own = array_diff_key($interpreter->own, $none);
+        $interpreter->own['request id'][1] = $request;
         foreach (['_GET', '_POST', '_COOKIE', '_FILES', '_REQUEST'] as $name) {
-            $mind->own["\$$name"] = [static fn () => $GLOBALS[$name] ?? null, []];
+            $interpreter->own["\$$name"] = [static fn () => $GLOBALS[$name] ?? null, []];
         }
-        return $mind;
+        return $interpreter;
     }
 
     // ---- the frame of a program ----
@@ -93,17 +93,17 @@ final class Mind
         foreach ($this->own as $what => [$probe, $expected]) {
             $found = $probe();
             if ($found !== $expected && !($what === 'handler' && $this->in_handler > 0)) {
-                World::complain($this->id, "sees another $what ($when)", $expected, $found);
+                Baseline::report($this->id, "sees another $what ($when)", $expected, $found);
             }
         }
         if ($this->in_buffer === 0 && end($this->texts) !== null && ob_get_contents() !== end($this->texts)) {
-            World::complain($this->id, "sees another buffer ($when)", end($this->texts), ob_get_contents());
+            Baseline::report($this->id, "sees another buffer ($when)", end($this->texts), ob_get_contents());
         }
         if ($this->random !== null && $this->random !== []) {
             $expected = array_shift($this->random);
             $found = mt_rand();
             if ($found !== $expected) {
-                World::complain($this->id, "draws another number ($when)", $expected, $found);
+                Baseline::report($this->id, "draws another number ($when)", $expected, $found);
             }
         }
     }
@@ -130,7 +130,7 @@ final class Mind
         $this->check('end');
         [$kept, $this->kept] = [$this->kept, []];
         foreach ($kept as $one) {
-            if ($one instanceof Quiet) {
+            if ($one instanceof OnDestruct) {
                 $one->ends_in_time();
             }
         }
@@ -207,8 +207,8 @@ final class Mind
     private function do_await(string $name): void
     {
         // Continues only when the gate opens: other requests run meanwhile.
-        $gate = fopen(getenv('CHAOS_PLACE') . "/go-$name", 'r+');
-        touch(getenv('CHAOS_PLACE') . "/at-$name");
+        $gate = fopen(getenv('CHAOS_FOLDER') . "/go-$name", 'r+');
+        touch(getenv('CHAOS_FOLDER') . "/at-$name");
         Svc\wait_readable($gate);
         $this->check('after a wait in await');
     }
@@ -252,7 +252,7 @@ final class Mind
         Fault::here();
         $is_mine = str_starts_with($message, 'warning of ');
         if ($is_mine && $message !== "warning of $this->id") {
-            World::complain($this->id, 'hears of an error', "warning of $this->id", $message);
+            Baseline::report($this->id, 'receives the error of another program', "warning of $this->id", $message);
         }
         $this->in_handler++;
         try {
@@ -448,30 +448,30 @@ final class Mind
 
     private function do_destruct(array $ops): void
     {
-        if (!World::suits_destructor($ops)) {
+        if (!Baseline::suits_destructor($ops)) {
             $this->run($ops);
             return;
         }
-        $object = new Quiet(fn () => $this->run($ops));
+        $object = new OnDestruct(fn () => $this->run($ops));
         unset($object);
     }
 
     private function do_keep(array $ops): void
     {
-        if (!World::suits_destructor($ops)) {
+        if (!Baseline::suits_destructor($ops)) {
             return;
         }
-        $this->kept[] = new Quiet(function (bool $is_in_time) use ($ops) {
+        $this->kept[] = new OnDestruct(function (bool $is_in_time) use ($ops) {
             $this->is_over = $this->is_over || !$is_in_time;
             $this->run($ops);
         });
     }
 
-    private function do_keepsake(string $kind): void
+    private function do_loop_driver(string $kind): void
     {
         if (!$this->is_over) {
-            Revolt\EventLoop::$driver ??= new Keepsake($this->id, $kind);
-            $this->own['keepsake'] = [fn () => $this->is_over ? $this->id : Revolt\EventLoop::$driver?->id, $this->id];
+            Revolt\EventLoop::$driver ??= new LoopDriver($this->id, $kind);
+            $this->own['loop_driver'] = [fn () => $this->is_over ? $this->id : Revolt\EventLoop::$driver?->id, $this->id];
         }
     }
 }
