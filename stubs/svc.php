@@ -358,7 +358,7 @@ namespace Svc\Async {
     {
     }
 
-    /** Something cannot cross between threads. The message names the place. */
+    /** A value cannot be transferred to another thread. The message names its place. */
     class TransferException extends Exception
     {
     }

@@ -171,7 +171,7 @@ families! {
         source |facts, _, series| series.one(facts.io_workers_in_use);
     IO_HANDOVERS: Counter "svc_io_handovers_total" in Admission,
         "Number of connections handed over from one I/O thread to another.",
-        "Connections that went from one I/O thread to another, between two requests, because one was busier or is not used any more.",
+        "Connections that went from one I/O thread to another, between two requests, because one was busier or is no longer used.",
         cell io_handovers: Counter;
     TLS_HANDSHAKES: Counter "svc_tls_handshakes_total" in Admission if Tls,
         "Number of finished TLS handshakes, by result.",
@@ -323,7 +323,7 @@ families! {
         source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.dispatched));
     TASKS_COMPLETED: Counter "svc_async_tasks_completed_total" in BackgroundTasks if TaskDispatched,
         "Number of background tasks that returned a result.",
-        "Tasks that returned a result. Like the two following counters, it counts a task when nothing of it is left to run, which may be after its result arrived.",
+        "Tasks that returned a result. Like the two following counters, it counts a task once none of its code is left to run, which may be after its result has arrived.",
         source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.completed));
     TASKS_FAILED: Counter "svc_async_tasks_failed_total" in BackgroundTasks if TaskDispatched,
         "Number of background tasks that failed.",

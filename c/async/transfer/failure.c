@@ -1,7 +1,7 @@
 /* The exception of a task, on its way to the awaiting request.
  *
  * A failure is: class, message, code, trace, and whether a payload with the object follows. The object is a separate
- * transfer, so that one that cannot cross leaves nothing behind. */
+ * transfer, so that one that cannot be packed leaves nothing behind. */
 #include "async/transfer/transfer.h"
 #include "php/engine/engine.h"
 
@@ -92,7 +92,7 @@ static void restore_codes(zend_object *exception, HashTable *codes)
     } ZEND_HASH_FOREACH_END();
 }
 
-/* Returns a transfer with the object and its chain; NULL if it cannot cross. */
+/* Returns a transfer with the object and its chain; NULL if it cannot be packed. */
 static shim_payload *pack_original(zend_object *exception, size_t bytes_max)
 {
     shim_packer packer;

@@ -12,8 +12,8 @@ pub(in crate::config) const TRACING_KEYS: [Key; Id::OtelRedactQuery as usize - I
     Key::new(Id::OtelEnabled, "OTEL_ENABLED", ValueKind::Boolean, Initial::Is("false")).about(
         Section::Tracing,
         "Enables tracing: spans of requests are sent to a collector of OpenTelemetry, and W3C Trace Context is enabled \
-         as with `TRACE_CONTEXT`. Of the other variables of this section, a value that cannot be followed is ignored, with a \
-         warning in the log, unless it says otherwise; with `false`, none is looked at. See [tracing.md](tracing.md).",
+         as with `TRACE_CONTEXT`. An unusable value of another variable of this section is ignored, with a warning in the log, \
+         unless its description says otherwise; with `false`, none of them is read. See [tracing.md](tracing.md).",
     ),
     Key::new(Id::OtlpEndpoint, "OTEL_EXPORTER_OTLP_ENDPOINT", ValueKind::Text, Initial::Computed("port 4318 of localhost; with `grpc`, 4317"))
         .about(
@@ -171,7 +171,7 @@ pub(in crate::config) const TRACING_KEYS: [Key; Id::OtelRedactQuery as usize - I
         .about(Section::Tracing, "Takes precedence over `OTEL_ATTRIBUTE_COUNT_LIMIT` for the attributes of a link."),
     Key::new(Id::OtelSdkDisabled, "OTEL_SDK_DISABLED", ValueKind::StrictBoolean, Initial::Is("false"))
         .lenient()
-        .about(Section::Tracing, "Whether spans are neither recorded nor exported. Traces are passed on all the same."),
+        .about(Section::Tracing, "Whether spans are neither recorded nor exported. Trace context is still propagated."),
     Key::new(Id::KnownMethods, "OTEL_INSTRUMENTATION_HTTP_KNOWN_METHODS", ValueKind::List, Initial::Is(KNOWN_METHODS))
         .lenient()
         .about(
