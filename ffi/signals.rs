@@ -21,7 +21,7 @@ pub enum Signal {
     Interrupt,
     /// SIGTERM; or SIGQUIT, which makes nginx and php-fpm answer their requests and end.
     Terminate,
-    /// A signal without a meaning for the server.
+    /// A signal that the server does not handle.
     Meaningless {
         /// The signal number.
         number: i32,

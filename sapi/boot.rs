@@ -91,7 +91,7 @@ pub fn add_variables(variables: &[(&str, OsString)]) {
 }
 
 fn fail(error: &dyn Display, exit: Exit) -> Exit {
-    commands::complain(error);
+    commands::print_error(error);
     exit
 }
 
@@ -438,7 +438,7 @@ mod executor {
         }) {
             Ok(php) => php::lines(&php.facts()),
             Err(error) => {
-                commands::complain(&error);
+                commands::print_error(&error);
                 String::new()
             }
         }

@@ -46,7 +46,7 @@ pub fn check(raw: &RawConfig, style: CheckStyle) -> Exit {
     };
     let Findings { errors, warnings } = found;
     warnings.iter().for_each(|warning| commands::warn(warning));
-    errors.iter().for_each(|error| commands::complain(error));
+    errors.iter().for_each(|error| commands::print_error(error));
     let shown = match config.filter(|_| errors.is_empty()) {
         Some(config) if style.is_json => json(&config, inspection.as_ref(), &warnings, style),
         Some(config) => text(&config, inspection.as_ref(), style),

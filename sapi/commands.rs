@@ -56,20 +56,20 @@ pub fn healthcheck(raw: &RawConfig, probe: ProbeKind) -> Exit {
     let address = match raw.internal_addr() {
         Ok(Some(address)) => address,
         Ok(None) => {
-            complain(
+            print_error(
                 &"INTERNAL_ADDR: is not set; accepted: the address of the operations port of a running server",
             );
             return Exit::Failed;
         }
         Err(problem) => {
-            complain(&problem);
+            print_error(&problem);
             return Exit::Failed;
         }
     };
     match healthcheck::ask(address, probe) {
         Ok(()) => Exit::Well,
         Err(unwell) => {
-            complain(&unwell);
+            print_error(&unwell);
             Exit::Failed
         }
     }
@@ -88,7 +88,7 @@ pub fn reload(raw: &RawConfig, patience: Option<Duration>) -> Exit {
     let (Some(patience), Some(pid_file)) = (patience, pid_file) else { return Exit::Well };
     let Some(before) = before else {
         let path = beside(&pid_file);
-        complain(&format_args!(
+        print_error(&format_args!(
             "the server (process {}) reloads, but the outcome is unknown: {path:?} is not its report, or cannot be read",
             pid.as_raw_pid()
         ));
@@ -102,7 +102,7 @@ pub fn reload(raw: &RawConfig, patience: Option<Duration>) -> Exit {
             Exit::Well
         }
         Err(why) => {
-            complain(&why);
+            print_error(&why);
             Exit::Failed
         }
     }
@@ -153,7 +153,7 @@ pub fn stop(raw: &RawConfig) -> Exit {
     match signalled.map(|(server, _)| server.wait()) {
         Ok(Ok(())) => Exit::Well,
         Ok(Err(error)) => {
-            complain(&format_args!("cannot wait for the server: {error}"));
+            print_error(&format_args!("cannot wait for the server: {error}"));
             Exit::Failed
         }
         Err(error) => refused(&error),
@@ -169,12 +169,12 @@ fn signal(found: (RunningServer, Pid), signal: Signal) -> Result<(RunningServer,
 }
 
 fn refused(error: &PidFileError) -> Exit {
-    complain(error);
+    print_error(error);
     if matches!(error, PidFileError::Unset) { Exit::Misused } else { Exit::Failed }
 }
 
 /// Prints an error, with each line marked as such.
-pub fn complain(error: &dyn Display) {
+pub fn print_error(error: &dyn Display) {
     put_error("error", error);
 }
 
@@ -195,7 +195,7 @@ pub fn print(text: &str) -> Exit {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // A reader that stops early (`svc help | head`) is not a failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&format_args!("cannot write to standard output: {error}"));
+            print_error(&format_args!("cannot write to standard output: {error}"));
             Exit::Failed
         }
         _ => Exit::Well,

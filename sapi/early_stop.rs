@@ -23,7 +23,7 @@ pub(crate) struct EarlyStop(Option<OwnedFd>);
 impl EarlyStop {
     /// Begins to detect signals. If the system does not support it, signals take effect later.
     pub(crate) fn watch(log: &Log) -> Self {
-        Self(svc_ffi::signals::stop_descriptor().inspect_err(|error| complain(log, error)).ok())
+        Self(svc_ffi::signals::stop_descriptor().inspect_err(|error| report_failure(log, error)).ok())
     }
 
     /// Returns a descriptor that is readable once a signal is pending.
@@ -42,7 +42,7 @@ impl EarlyStop {
         let loading = ShortLock::new(String::new());
         let begin = |plugin: &str| plugin.clone_into(&mut loading.lock());
         let pipe = self.descriptor().and_then(|stop| {
-            let (ended, end) = io::pipe().inspect_err(|error| complain(log, error)).ok()?;
+            let (ended, end) = io::pipe().inspect_err(|error| report_failure(log, error)).ok()?;
             Some((stop, OwnedFd::from(ended), end))
         });
         let Some((stop, ended, end)) = pipe else { return load(&begin) };
@@ -56,7 +56,7 @@ impl EarlyStop {
             };
             let watching = thread::Builder::new().name("svc-signals".into()).spawn_scoped(scope, watch);
             if let Err(error) = watching {
-                complain(log, &error);
+                report_failure(log, &error);
             }
             load(&begin)
         })
@@ -82,7 +82,7 @@ fn give_up(log: &Log, pid_file: Option<&PidFile>, plugin: &str) {
     svc_ffi::exit_now(crate::commands::Exit::Well.code().into());
 }
 
-fn complain(log: &Log, error: &dyn Display) {
+fn report_failure(log: &Log, error: &dyn Display) {
     let what = format!("cannot watch for signals, so one will not stop the start of plugins: {error}");
     log.emit(&Event::Failure { what: &what });
 }

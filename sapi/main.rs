@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let parsed = match cli::parse(arguments) {
         Ok(parsed) => parsed,
         Err(error) => {
-            commands::complain(&error);
+            commands::print_error(&error);
             return Exit::Misused.into();
         }
     };
@@ -73,7 +73,7 @@ fn dev(mut overrides: Overrides, environment: Vec<(OsString, OsString)>) -> Exit
         // Sockets of a service manager could be public.
         Ok(raw) => boot::serve(&raw, &Activation::default(), true),
         Err(error) => {
-            commands::complain(&error);
+            commands::print_error(&error);
             Exit::Misused
         }
     })
@@ -84,7 +84,7 @@ fn octane(mut overrides: Overrides, environment: Vec<(OsString, OsString)>) -> E
     let application = match OctaneApplication::find(dir.as_ref()) {
         Ok(application) => application,
         Err(error) => {
-            commands::complain(&error);
+            commands::print_error(&error);
             return Exit::Misused;
         }
     };
@@ -100,7 +100,7 @@ fn with_settings(
     command: impl FnOnce(&RawConfig) -> Exit,
 ) -> Exit {
     if let Some((word, meant)) = overrides.misspelt_command() {
-        commands::complain(&format_args!(
+        commands::print_error(&format_args!(
             "{word:?}: is neither a command nor a directory; did you mean {meant}?"
         ));
         return Exit::Misused;
@@ -108,7 +108,7 @@ fn with_settings(
     let files = match overrides.read_env_files() {
         Ok(files) => files,
         Err(error) => {
-            commands::complain(&error);
+            commands::print_error(&error);
             return Exit::Misused;
         }
     };

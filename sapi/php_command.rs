@@ -8,14 +8,14 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::commands::{Exit, complain};
+use crate::commands::{Exit, print_error};
 use crate::installation::Installation;
 
 /// Replaces the process, which has this environment; returns only on failure.
 pub fn run(arguments: &[OsString], environment: &[(OsString, OsString)]) -> Exit {
     let installation = Installation::of_this_binary();
     let Some(php) = binary(installation.as_ref()) else {
-        complain(&"php: is not available in this build, which does not include PHP");
+        print_error(&"php: is not available in this build, which does not include PHP");
         return Exit::Misused;
     };
     let mut command = Command::new(&php);
@@ -27,7 +27,7 @@ pub fn run(arguments: &[OsString], environment: &[(OsString, OsString)]) -> Exit
         }
     }
     let error = command.exec();
-    complain(&format_args!("php: cannot execute {}: {error}", php.display()));
+    print_error(&format_args!("php: cannot execute {}: {error}", php.display()));
     Exit::Failed
 }
 

@@ -20,13 +20,15 @@ pub fn write(dir: &Path) -> Exit {
     let is_other =
         fs::read(&path).is_ok_and(|text| !text.is_empty() && !text.starts_with(BEGINNING.as_bytes()));
     if is_other {
-        commands::complain(&format_args!("cannot write {path:?}: a file with other contents has this name"));
+        commands::print_error(&format_args!(
+            "cannot write {path:?}: a file with other contents has this name"
+        ));
         return Exit::Failed;
     }
     match fs::create_dir_all(dir).and_then(|()| fs::write(&path, STUBS)) {
         Ok(()) => commands::print(&format!("{}\n", path.display())),
         Err(error) => {
-            commands::complain(&format_args!("cannot write {path:?}: {error}"));
+            commands::print_error(&format_args!("cannot write {path:?}: {error}"));
             Exit::Failed
         }
     }

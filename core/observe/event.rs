@@ -527,7 +527,7 @@ const EXTENSION_UNKNOWN: &str =
     "unknown version of a PHP extension: all requests of a worker share its per-request state";
 const OPCACHE_RESTART_DELAYED: &str = "OPcache restart is delayed by long-running scripts: scripts are compiled on every request until it completes";
 const OPS_RESERVE_USED: &str = "no file descriptor is free; operations port is using its reserve";
-const SIGNAL_IGNORED: &str = "a signal without a meaning was ignored";
+const SIGNAL_IGNORED: &str = "a signal that svc does not handle was ignored";
 const UMASK_SHARED: &str = "umask() affects all requests: the system does not allow a umask per thread";
 
 const EXPIRED: &str = "certificate has expired";

@@ -53,7 +53,7 @@ impl PluginEvent<'_> {
                 svc("plugin is loaded").text("plugin", plugin).text("version", version).text("path", path)
             }
             Self::HealthChanged(change) => svc(match change.to.health {
-                PluginHealth::Ok => "plugin is well again",
+                PluginHealth::Ok => "plugin has recovered",
                 PluginHealth::Degraded => "plugin is degraded",
                 PluginHealth::Failed => "plugin has failed",
             })

@@ -195,7 +195,7 @@ impl TerminalLines {
             "main port is listening" => self.banner.sites.push(text(&fields["addr"]).to_owned()),
             "operations port is listening" => self.banner.ops = fields["addr"].as_str().map(str::to_owned),
             "svc is ready" => self.put_banner(lines),
-            "code has changed; it is loaded anew" => {
+            "code has changed and is being reloaded" => {
                 let _ =
                     writeln!(lines, "{} changed {}", self.painted(DIM, time), visible(text(&fields["path"])));
             }

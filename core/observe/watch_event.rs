@@ -41,7 +41,7 @@ impl WatchEvent<'_> {
     pub(super) fn record(self, svc: impl Fn(&str) -> Record) -> Record {
         match self {
             Self::Changed { path, changes } => {
-                svc("code has changed; it is loaded anew").text("path", path).number("changes", changes)
+                svc("code has changed and is being reloaded").text("path", path).number("changes", changes)
             }
             Self::Incomplete { path, error } => svc("not all code can be watched: changes may need a reload")
                 .text("path", path)

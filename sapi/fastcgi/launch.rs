@@ -16,7 +16,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use svc_ffi::signals;
 
-use crate::commands::{Exit, complain};
+use crate::commands::{Exit, print_error};
 
 /// The name of this command, which is not part of the documented command line.
 const NAME: &str = "__launch";
@@ -36,7 +36,7 @@ pub fn run(arguments: &[OsString], environment: &[(OsString, OsString)]) -> Opti
         return None;
     }
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        complain(&format_args!("cannot end {} with svc: {error}", program.display()));
+        print_error(&format_args!("cannot end {} with svc: {error}", program.display()));
         return Some(Exit::Failed);
     }
     // The parent may have ended before the call.
@@ -51,6 +51,6 @@ pub fn run(arguments: &[OsString], environment: &[(OsString, OsString)]) -> Opti
         command.env_remove(name);
     }
     let error = command.args(rest).exec();
-    complain(&format_args!("cannot execute {}: {error}", program.display()));
+    print_error(&format_args!("cannot execute {}: {error}", program.display()));
     Some(Exit::Failed)
 }

@@ -145,7 +145,7 @@ fn a_signal_from_outside_that_means_nothing_is_ignored() {
             assert!(Command::new("kill").args([format!("-{number}"), pid]).status().unwrap().success());
             assert_eq!(running.svc.get("/?do=fine&raw").text(), "fine", "{mode:?} {number}");
         }
-        let record = running.svc.log().expect("a signal without a meaning was ignored");
+        let record = running.svc.log().expect("a signal that svc does not handle was ignored");
         assert_eq!(record["fields"]["signal"], 10);
         assert!(record["fields"]["sender_pid"].as_u64().unwrap() > 0);
     }

@@ -85,7 +85,7 @@ fn a_page_that_does_not_come_is_answered_with_503() {
     assert_eq!(text, "serve has not returned for more than 5 s");
     plugins.release();
     eventually("it answers again", || svc.ask("/plugins/hostile/").status == 200);
-    svc.log().expect("plugin is well again");
+    svc.log().expect("plugin has recovered");
 }
 
 #[test]
