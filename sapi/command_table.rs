@@ -8,7 +8,7 @@
 pub struct CliCommand {
     /// The name.
     pub name: &'static str,
-    /// What it is for.
+    /// Its group in the help.
     pub task: Task,
     /// The argument after the name and the options.
     pub argument: Argument,
@@ -126,7 +126,7 @@ pub static COMMANDS: &[CliCommand] = &[
         argument: Argument::Optional("DIR", Completion::Directory),
         summary: "Serve DIR (default: DOCUMENT_ROOT) for development",
         details: &[
-            "Code is taken over as soon as it changes, browsers reload, errors are displayed, and a failure of a script is \
+            "Code is reloaded as soon as it changes, browsers reload, errors are displayed, and a failure of a script is \
              answered with a page that shows its code and its stack, or with JSON. Of a project with a folder public or web, \
              that folder is served. The URLs are printed, and a line for each request with PHP's messages below it.",
             "It listens on 127.0.0.1, because its pages show code and the environment: only --host makes it reachable from \
@@ -153,8 +153,8 @@ pub static COMMANDS: &[CliCommand] = &[
         summary: "Validate the configuration, then print it",
         details: &[
             "Prints each setting with its value and source, the ini files that PHP has read and its extensions. Errors in the \
-             settings, in the files that they name, in ini files, PHP directives, extensions or plugins, and ports that cannot be \
-             had, are printed instead, with exit code 2. The ports of a server that runs with the same PID_FILE or \
+             settings, in the files that they name, in ini files, PHP directives, extensions or plugins, and unavailable ports, \
+             are printed instead, with exit code 2. The ports of a server that runs with the same PID_FILE or \
              INTERNAL_ADDR are a warning. Nothing is served, and plugins are loaded but not initialised.",
         ],
         options: &[COMMON_SETTING_OPTIONS, SCRIPT_OPTIONS, CHECK_OPTIONS],
@@ -243,7 +243,7 @@ pub static COMMANDS: &[CliCommand] = &[
         name: "help",
         task: Task::LookUp,
         argument: Argument::Optional("TOPIC", Completion::Words(TOPICS)),
-        summary: "Print this help, or that of a command or of the settings",
+        summary: "Print help: this page, a command, or the settings",
         details: &["TOPIC is a command, or settings."],
         options: &[HELP_OPTIONS],
     },
@@ -332,7 +332,7 @@ static COMMON_SETTING_OPTIONS: &[CommandOption] = &[
     ),
     ENV_FILE,
     PID_FILE,
-    option(None, "watch", None, "Take over changes of code at once, for development", Effect::Watch),
+    option(None, "watch", None, "Reload code as soon as it changes, for development", Effect::Watch),
     CommandOption {
         short: Some('d'),
         long: None,
@@ -360,7 +360,7 @@ static DEV_OPTIONS: &[CommandOption] = &[
 ];
 
 static SCRIPT_OPTIONS: &[CommandOption] = &[
-    setting("entry", "FILE", FILE, "ENTRY_FILE", "Send what matches no file to this file below DIR"),
+    setting("entry", "FILE", FILE, "ENTRY_FILE", "Handle paths that match no file with this file below DIR"),
     option(
         None,
         "worker",
@@ -379,7 +379,7 @@ static OCTANE_OPTIONS: &[CommandOption] = &[setting(
 )];
 
 static CHECK_OPTIONS: &[CommandOption] = &[
-    option(None, "changed", None, "Print only what differs from the default", Effect::Changed),
+    option(None, "changed", None, "Print only settings that differ from their defaults", Effect::Changed),
     option(None, "json", None, "Print a JSON object", Effect::Json),
 ];
 

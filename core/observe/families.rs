@@ -351,7 +351,7 @@ families! {
         source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.in_flight_limit));
     TASK_OUTPUT_DISCARDED: Counter "svc_async_output_discarded_bytes_total" in BackgroundTasks if TaskOutput,
         "Number of bytes that background tasks printed, which were discarded.",
-        "Bytes of output of tasks. Nobody receives it: return a value, or write to a log.",
+        "Bytes of output of tasks, which is discarded: return a value, or write to a log.",
         source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.output_discarded_bytes));
     HOOK_BLOCKED: Counter "svc_hook_blocked_total" in Workers if RuntimeHooks,
         "Number of calls with a runtime hook that blocked their thread nevertheless, by hook and reason.",
