@@ -32,7 +32,7 @@ fn others_inside_make_the_barrier_gather() {
 }
 
 #[test]
-fn who_is_let_in_alone_and_does_not_restart_holds_nobody_back_for_longer() {
+fn an_exclusive_request_without_restart_ends_the_exclusion() {
     let (mut state, now) = state();
     assert_eq!((state.enter(now), state.enter(now)), (None, None));
     assert!(!state.want_restart(now));
@@ -66,7 +66,7 @@ fn a_task_that_was_dispatched_from_the_cache_is_inside() {
 }
 
 #[test]
-fn whatever_comes_and_goes_nobody_is_held_back_for_longer_than_the_time() {
+fn no_request_is_held_back_for_longer_than_the_time() {
     // Requests of different durations, each of which asks to restart, and tasks that outlive some of them.
     let (mut state, start) = state();
     state.note_wanted();
@@ -141,7 +141,7 @@ fn a_worker_that_uses_the_cache_is_not_waited_for() {
 }
 
 #[test]
-fn a_worker_that_does_without_is_in_nobodys_way() {
+fn a_worker_without_the_cache_delays_no_restart() {
     let barrier = Barrier::new();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -179,7 +179,7 @@ fn when_the_last_user_has_left_the_next_worker_restarts() {
 }
 
 #[test]
-fn a_delay_is_told_once() {
+fn a_delay_is_reported_once() {
     let barrier = Barrier::new();
     assert_eq!((barrier.enter(), barrier.enter()), (None, None));
     assert!(!barrier.try_exclusive());
@@ -191,7 +191,7 @@ fn a_delay_is_told_once() {
 }
 
 #[test]
-fn nobody_is_inside_with_the_one_that_restarts() {
+fn a_restart_excludes_all_other_threads() {
     let barrier = Barrier::new();
     let (inside, restarts) = (AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {

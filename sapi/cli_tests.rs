@@ -79,7 +79,7 @@ fn check_takes_what_serve_takes() {
 }
 
 #[test]
-fn healthcheck_asks_readiness_unless_told() {
+fn healthcheck_queries_readiness_by_default() {
     let ask = |probe| Ok(Subcommand::Healthcheck(probe, Overrides::default()));
     assert_eq!(parse(["healthcheck"]), ask(ProbeKind::Readiness));
     assert_eq!(parse(["healthcheck", "startup"]), ask(ProbeKind::Startup));

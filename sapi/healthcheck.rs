@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_not_well() {
+    fn a_missing_server_is_unhealthy() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         assert!(matches!(ask(free, ProbeKind::Liveness), Err(Unhealthy::Unreachable(..))));
     }

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_left_behind_is_told_from_a_server() {
+    fn a_stale_file_is_not_taken_for_a_server() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.pid");
         fs::write(&path, getpid().as_raw_pid().to_string()).unwrap();

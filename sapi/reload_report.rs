@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_somebody_else_is_replaced_and_not_followed() {
+    fn a_link_of_another_user_is_replaced_and_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let (pid_file, victim) = (folder.path().join("svc.pid"), folder.path().join("victim"));
         fs::write(&victim, "precious").unwrap();

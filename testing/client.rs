@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_rests_between_looks() {
+    fn a_wait_sleeps_between_attempts() {
         const LOOKS: u64 = 50;
         let (before, mut looks) = (rests(), 0);
         eventually("enough looks", || {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn each_halving_needs_evidence_of_its_own() {
+    fn each_halving_needs_new_evidence() {
         let mut controller = lowered();
         assert_eq!(controller.tick(sample(8, 2, true)), CEILING / 2);
         assert_eq!(controller.tick(sample(15, 9, true)), CEILING / 2);

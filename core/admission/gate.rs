@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_does_not_overtake_who_waits() {
+    fn a_new_request_does_not_overtake_waiting_ones() {
         let (requests, gate) = (requests(), gate(1, 10, 1000));
         gate.offer(&requests[0]);
         ticket(gate.offer(&requests[1]));
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn the_waiting_set_is_bounded_by_bytes_but_never_for_who_has_none() {
+    fn the_waiting_set_is_bounded_by_bytes_except_for_requests_without_a_body() {
         let (mut requests, gate) = (requests(), gate(1, 10, 15));
         requests[3].bytes = 0;
         gate.offer(&requests[0]);
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_the_set_is_not_promoted() {
+    fn a_request_that_left_the_set_is_not_promoted() {
         let (requests, gate) = (requests(), gate(1, 10, 1000));
         gate.offer(&requests[0]);
         let second = ticket(gate.offer(&requests[1]));
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_answered_while_waiting_is_passed_over_and_the_permit_is_not_lost() {
+    fn an_answered_waiter_is_passed_over_and_its_permit_is_kept() {
         let (requests, gate) = (requests(), gate(1, 10, 1000));
         gate.offer(&requests[0]);
         ticket(gate.offer(&requests[1]));
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_gate_admits_nobody_and_promotes_nobody() {
+    fn a_closed_gate_neither_admits_nor_promotes() {
         let (requests, gate) = (requests(), gate(1, 10, 1000));
         gate.offer(&requests[0]);
         let second = ticket(gate.offer(&requests[1]));
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_forgotten_makes_room_when_room_is_needed() {
+    fn a_forgotten_client_makes_room_when_needed() {
         let (requests, gate) = (requests(), gate(1, 2, 1 << 20));
         gate.offer(&requests[0]);
         let second = ticket(gate.offer(&requests[1]));

@@ -58,7 +58,7 @@ fn what_is_flushed_can_be_decoded_at_once() {
 }
 
 #[test]
-fn a_body_without_an_end_can_be_told_from_a_complete_one() {
+fn an_incomplete_body_is_recognised() {
     let body = text(9000);
     for coding in Coding::ALL {
         let (mut encoder, mut out) = (Encoder::new(coding, 3).unwrap(), Vec::new());

@@ -173,7 +173,7 @@ fn names_of_plugins_are_words_or_absolute_paths() {
 }
 
 #[test]
-fn who_may_wait_follows_the_queue_and_the_connections() {
+fn the_waiting_limit_follows_the_queue_and_the_connections() {
     let waiting = |capacity, connections| {
         config(&[
             ("QUEUE_CAPACITY", capacity),

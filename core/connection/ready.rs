@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_set_forgets_who_was_woken_and_who_will_be() {
+    fn a_closed_set_drops_all_wakeups() {
         let set = Arc::new(ReadySet::default());
         let (one, two) = (set.alarm(1), set.alarm(2));
         one.ring();

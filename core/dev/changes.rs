@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_seen_another_revision_does_not_wait() {
+    fn a_client_with_another_revision_does_not_wait() {
         let (changes, told) = (Changes::new(1), Arc::new(Told::default()));
         for seen in ["", "1-1", "0-0", "1-0 "] {
             assert!(
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_server_that_stops() {
+    fn a_stopping_server_ends_waits() {
         let (changes, told) = (Changes::new(1), Arc::new(Told::default()));
         assert!(changes.wait(b"1-0", stream(1), Arc::clone(&told) as Arc<dyn Notify>));
         changes.close();

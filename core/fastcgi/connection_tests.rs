@@ -200,7 +200,7 @@ fn an_end_that_is_too_short_is_a_fault() {
 }
 
 #[test]
-fn bytes_that_nobody_asked_for_are_a_fault_and_padding_is_not() {
+fn unexpected_bytes_are_a_fault_and_padding_is_not() {
     for stray in [&[1][..], b"HTTP", b"HTTP/1.1", &record(6, 1, b"x"), &record(11, 0, b"")] {
         for step in [1, 99] {
             let mut connection = asked(true);

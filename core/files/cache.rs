@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_are_few_and_given_up_when_nobody_asks() {
+    fn cached_descriptors_are_bounded_and_closed_when_unused() {
         let scene = Scene::with(ROOM, true);
         let held = asset(LARGE);
         for number in 0..1000 {

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_date_of_its_own_no_date_holds() {
+    fn without_its_date_no_date_matches() {
         let undated = Validators { modified: None, ..validators(TAG) };
         for field in ["If-Modified-Since", "If-Unmodified-Since"] {
             for date in [MODIFIED, "Sun, 06 Nov 1994 08:49:36 GMT", "Fri, 01 Jan 2100 00:00:00 GMT"] {

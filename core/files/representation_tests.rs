@@ -209,7 +209,7 @@ fn an_empty_file_has_a_length_and_no_body() {
 }
 
 #[test]
-fn a_neighbour_is_sent_to_who_likes_it_with_validators_of_its_own() {
+fn a_precompressed_file_has_separate_validators() {
     let asset =
         asset(b"0123456789", &[(Coding::Brotli, b"brotli"), (Coding::Gzip, b"gzip")], &[Coding::Zstd]);
     let plain = get(&asset, "");

@@ -364,7 +364,7 @@ fn a_redirect_encodes_the_path_and_keeps_the_query() {
 }
 
 #[test]
-fn times_before_the_epoch_are_told_as_they_are() {
+fn times_before_the_epoch_are_kept() {
     let site = Site::with(&["root/a"]);
     let time = UNIX_EPOCH - Duration::new(10, 500_000_000);
     File::options().write(true).open(site.path("root/a")).unwrap().set_modified(time).unwrap();
@@ -405,7 +405,7 @@ fn neighbours_in_content_codings_are_found_unless_they_are_older() {
 }
 
 #[test]
-fn what_surely_leads_to_the_front_controller_can_be_told_without_a_disk() {
+fn a_path_for_the_front_controller_is_recognised_without_disk_access() {
     let site = Site::with(&["root/index.php", "root/a.css", "root/admin/index.php", "root/d/x"]);
     site.link("root/link", "d");
     let root = DocumentRoot::new(site.path("root"), true);
@@ -436,7 +436,7 @@ fn what_surely_leads_to_the_front_controller_can_be_told_without_a_disk() {
 }
 
 #[test]
-fn what_surely_leads_to_the_page_can_be_told_without_a_disk() {
+fn a_path_for_the_page_is_recognised_without_disk_access() {
     let site = Site::with(&["root/app.html", "root/a.css", "root/d/x.php"]);
     let root = DocumentRoot::new(site.path("root"), true);
     let mode = RoutingMode::from_entry_file(Some("app.html"));

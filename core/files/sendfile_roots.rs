@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_real_place_is_told() {
+    fn the_real_path_is_returned() {
         let (top, roots) = roots();
         let found = roots.find(&NamedFile::Uri(b"/link.txt"[..].into())).unwrap().unwrap();
         let real = top.path().canonicalize().unwrap().join("one/a.txt");

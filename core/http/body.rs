@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_framed_body_ends_when_it_is_told_and_keeps_its_limit() {
+    fn a_framed_body_ends_on_demand_and_keeps_its_limit() {
         let mut decoder = BodyDecoder::new(BodyFraming::Framed, 5).unwrap();
         let mut out = Vec::new();
         assert_eq!(decoder.decode(b"abc", &mut out), Ok(BodyProgress { consumed: 3, done: false }));

@@ -303,7 +303,7 @@ mod tests {
     const BEGUN: &str = "00-00000000000000000000000000000abc-0000000000000def-00";
 
     #[test]
-    fn a_request_without_a_trace_begins_one_that_nobody_decided_to_record() {
+    fn a_request_without_a_trace_begins_an_unsampled_one() {
         let begun = trace("tracestate: a=1\r\n");
         assert_eq!((begun.traceparent().to_string().as_str(), begun.tracestate()), (BEGUN, None));
         assert_eq!(begun.traceparent().trace_id(), b"00000000000000000000000000000abc");

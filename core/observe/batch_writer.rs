@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_drops_and_the_sink_is_told_when_it_is_empty_again() {
+    fn a_full_queue_drops_and_reports_once_it_is_empty() {
         let (permit, permits) = channel();
         let (sink, batches, writes) = collector(Some(permits), None);
         let writer = BatchWriter::start("svc-span", 2, sink).unwrap();

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_sink_drops_and_counts_and_delays_nobody() {
+    fn a_blocked_sink_drops_and_counts_without_delay() {
         let (mut reader, out) = io::pipe().unwrap();
         let (entered, has_entered) = channel();
         let (opener, open) = channel();

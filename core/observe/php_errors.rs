@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn one_place_is_one_entry_and_levels_are_told_apart() {
+    fn one_place_is_one_entry_for_each_level() {
         let errors = PhpErrors::default();
         errors.note(&raised(1, "a\nstack"), at(1));
         errors.note(&raised(1, "b"), at(5));

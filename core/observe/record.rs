@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_of_continuation_bytes_is_cut_all_the_same() {
+    fn invalid_continuation_bytes_are_cut_too() {
         let value = parsed(record().text("path", vec![0x80; 2 * LOG_TEXT_BYTES_MAX]));
         assert!(value["fields"]["path"].as_str().unwrap().starts_with('\u{fffd}'));
     }

@@ -118,7 +118,7 @@ fn report(facts: &StatusFacts<'_>) -> Value {
 }
 
 #[test]
-fn it_says_who_speaks_and_since_when() {
+fn it_contains_versions_and_the_start_time() {
     let report = report(&facts());
     assert_eq!((&report["version"], &report["php_version"]), (&"1.2.3".into(), &"8.4.1".into()));
     assert_eq!(report["time"], "1970-01-01T00:17:41.000000Z");
@@ -229,7 +229,7 @@ fn what_ends_otherwise_is_counted_by_reason() {
 }
 
 #[test]
-fn admission_is_told_in_its_four_figures_and_absent_without_a_queue() {
+fn admission_has_four_figures_and_is_absent_without_a_queue() {
     let metrics = Metrics::new();
     (0..7).for_each(|_| metrics.connections.enter());
     metrics.accept_stalled.set();
@@ -304,7 +304,7 @@ fn the_pool_and_each_worker_have_a_state_and_an_age() {
 }
 
 #[test]
-fn tasks_are_told_and_one_that_waits_holds_nobody_up() {
+fn tasks_are_reported_and_a_waiting_one_is_not_stuck() {
     let mut facts = facts();
     let tasks = TaskFacts {
         dispatched: 3,
@@ -336,7 +336,7 @@ fn tasks_are_told_and_one_that_waits_holds_nobody_up() {
 }
 
 #[test]
-fn caches_and_memory_and_the_process_are_told() {
+fn caches_memory_and_the_process_are_reported() {
     let metrics = Metrics::new();
     metrics.static_hits.incr();
     metrics.cache_requests.incr(CacheOutcome::Hit);
@@ -375,7 +375,7 @@ fn caches_and_memory_and_the_process_are_told() {
 }
 
 #[test]
-fn certificates_tracing_plugins_and_reloads_are_told() {
+fn certificates_tracing_plugins_and_reloads_are_reported() {
     let mut facts = facts();
     facts.scrape.certificates = Some(CertificateFacts { first_expiry: Some(at(86_400)) });
     facts.scrape.tracing = Some(TraceFacts { dropped: 5, records_dropped: 0 });
@@ -419,7 +419,7 @@ fn failures_are_a_condition_and_refusals_and_single_ones_are_none() {
 }
 
 #[test]
-fn a_full_disk_is_a_condition_for_a_minute_whoever_met_it() {
+fn a_full_disk_is_a_condition_for_a_minute() {
     let of = |facts: StatusFacts<'_>| report(&facts)["conditions"].clone();
     let spool = |error: &str, when| {
         let mut book = EpisodeBook::default();
@@ -485,7 +485,7 @@ fn the_trend_has_series_of_one_length() {
 }
 
 #[test]
-fn a_deployment_that_does_not_boot_is_told_with_its_place() {
+fn a_failed_deployment_is_reported_with_file_and_line() {
     assert_eq!(report(&facts())["boot_failure"], Value::Null);
     let fault = BootFault { message: "no database".to_owned(), place: Some(("/app/a.php".to_owned(), 3)) };
     let first = BootFailure::after(None, "no thread".to_owned().into(), at(1000));

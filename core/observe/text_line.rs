@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_ends_all_the_same() {
+    fn text_that_is_no_record_ends_too() {
         for text in ["", "{", "{\"a", "{\"a\"", "{\"a\":", "{\"fields\"", "{\"fields\":", "\"", "{\"a\":\"\\"]
         {
             assert!(text_line(text.as_bytes()).ends_with(b"\n"), "{text}");

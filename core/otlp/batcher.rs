@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_of_zero_waits_for_nobody() {
+    fn a_delay_of_zero_does_not_wait() {
         let (mut batcher, now) = batcher(Duration::ZERO);
         assert_eq!(batcher.next(1, false, now), BatchStep::Export(1));
     }

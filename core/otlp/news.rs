@@ -102,7 +102,7 @@ mod tests {
     use crate::time;
 
     #[test]
-    fn failures_are_told_at_once_then_once_a_minute_and_so_is_their_end() {
+    fn failures_are_reported_at_once_then_each_minute_and_at_their_end() {
         let (mut watch, now) = (ExportWatch::default(), time::now());
         assert_eq!(watch.delivered(), None);
         assert_eq!(watch.failed(5, now), Some(ExportNews::Failed));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_and_dropped_items_are_told_once_a_minute() {
+    fn warnings_and_dropped_items_are_reported_each_minute() {
         let (mut watch, now) = (ExportWatch::default(), time::now());
         assert_eq!([now, now + PAUSE / 2, now + PAUSE].map(|now| watch.warned(now)), [true, false, true]);
         assert_eq!(watch.dropped(0, now), None);

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_timeout_the_retries_end_all_the_same() {
+    fn without_a_timeout_the_retries_end_too() {
         let began = time::now();
         let mut now = began;
         let mut export = Export::begin(timeouts(Duration::ZERO, Duration::ZERO), BACKOFF, now);

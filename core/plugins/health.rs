@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_report_is_absent_however_late() {
+    fn a_plugin_without_a_report_is_absent() {
         let (mut watch, now) = (HealthWatch::new(false), crate::time::now());
         watch.begin(PluginCall::Serve, now);
         assert_eq!(watch.report(at(now, 61_000)), None);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_once_and_a_good_beginning_not_at_all() {
+    fn changes_are_reported_once_and_a_healthy_start_is_not() {
         let mut news = HealthNews::default();
         let report = |health| Some(HealthReport::new(health, "x"));
         assert_eq!(news.step(None), None);

@@ -60,7 +60,7 @@ fn a_plugin_is_initialised_started_asked_and_stopped_in_this_order() {
 }
 
 #[test]
-fn a_plugin_that_hangs_makes_nobody_wait_whichever_callback_it_is() {
+fn a_hanging_callback_of_a_plugin_blocks_no_thread_of_the_server() {
     for call in SERVING {
         let script = PluginScript::new();
         script.hold(call);
@@ -163,7 +163,7 @@ fn an_error_of_start_is_a_failure_for_ever() {
 }
 
 #[test]
-fn errors_of_other_callbacks_are_counted_and_told_once() {
+fn errors_of_other_callbacks_are_counted_and_logged_once() {
     for call in [Health, Metrics, Config, Serve, RequestEnded] {
         let script = PluginScript::new();
         script.fail(call);

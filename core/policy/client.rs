@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn no_list_lets_everybody_in_and_an_empty_one_nobody() {
+    fn without_a_list_all_are_admitted_and_with_an_empty_one_none() {
         assert!(AllowList::default().allows(ip("203.0.113.9")));
         assert!(AllowList::default().is_open());
         assert!(!list(&[]).allows(ip("127.0.0.1")));

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_rules_are_told_with_their_numbers() {
+    fn lines_that_are_no_rules_are_reported_with_their_numbers() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join(".svcdeny"), b"ok\na[\n\xff\n{x\n").unwrap();
         let text = DenyRules::read(root.path()).expect_err("three lines are wrong").to_string();

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_lines_are_told_with_their_numbers() {
+    fn invalid_lines_are_reported_with_their_numbers() {
         let text = b" X-A: 1\n/ok\n X-A\n X A: 1\nimg/*\n/[\n Content-Length: 1\n connection: close\n x-sendfile: /a\n\xff\n /a\n";
         let wrong = HeaderRules::parse(text).expect_err("all but one are wrong");
         let numbers: Vec<_> = wrong.iter().map(|(number, ..)| *number).collect();

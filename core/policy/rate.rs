@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_told_what_is_left_and_when_to_come_back() {
+    fn responses_state_the_remaining_requests_and_the_reset_time() {
         let (limiter, start) = limiter(5, 60);
         let fields: Vec<_> = (0..6).map(|_| limiter.take(ip("192.0.2.1"), start).field()).collect();
         assert_eq!(
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_back_when_told_is_granted() {
+    fn a_client_that_retries_on_time_is_granted() {
         for (limit, seconds) in [(1, 1), (1, 86_400), (3, 7), (7, 60), (1_000_000, 1), (1_000_000, 86_400)] {
             let (limiter, start) = limiter(limit, seconds);
             let mut now = start;

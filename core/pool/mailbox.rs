@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reader_is_told_once_until_it_collects() {
+    fn the_reader_is_notified_once_until_it_collects() {
         let mailbox = mailbox(0);
         assert_eq!(put_data(&mailbox, vec![1]), Ok(ReaderNotice::Due));
         assert_eq!(put_data(&mailbox, vec![2]), Ok(ReaderNotice::Pending));

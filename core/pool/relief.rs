@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_linger_than_may_whoever_ordered_it() {
+    fn lingering_workers_are_bounded_for_any_order() {
         let mut slots =
             vec![serving(0, 1, Some(0)), serving(1, 1, Some(0)), lingering(2, WorkerOrder::HandOver)];
         assert_eq!(relieved(&slots, 2), [0]);

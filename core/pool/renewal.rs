@@ -196,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn without_anybody_to_replace_there_is_nothing_to_do() {
+    fn without_workers_there_is_nothing_to_replace() {
         let (mut renewal, now) = (Renewal::default(), crate::time::now());
         assert_eq!(renewal.decide(stale(0, 0, 0), now), None);
     }
 
     #[test]
-    fn old_workers_that_linger_are_told_of_once() {
+    fn lingering_old_workers_are_reported_once() {
         let (mut renewal, now) = (Renewal::default(), crate::time::now());
         assert_eq!(renewal.decide(stale(1, 0, 4), now), None);
         assert_eq!(renewal.decide(stale(1, 0, 4), now + HELD_MIN / 2), None);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_restart_that_stopped_there_is_a_pause_unless_somebody_orders_one() {
+    fn a_failed_restart_is_followed_by_a_pause_unless_one_is_ordered() {
         let (mut renewal, now) = (Renewal::default(), crate::time::now());
         assert_eq!(renewal.decide(stale(0, 4, 0), now), Some(RenewalStep::Restart));
         renewal.stopped(now);

@@ -99,7 +99,7 @@ fn a_new_one_that_does_not_boot_stops_it_and_the_others_stay() {
 }
 
 #[test]
-fn who_was_replaced_or_has_left_meanwhile_is_passed_over() {
+fn workers_replaced_or_gone_meanwhile_are_skipped() {
     let mut pool = FakePool::new(3, 1);
     pool.ask();
     pool.steps();

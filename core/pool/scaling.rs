@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_boot_are_counted_on() {
+    fn booting_workers_count_towards_the_size() {
         assert_eq!(scaling().decide(&busy(4, 2, 2)).spawn, 0);
         assert_eq!(scaling().decide(&busy(4, 2, 3)).spawn, 1);
     }

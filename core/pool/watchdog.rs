@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_young_request_is_fine_and_nobody_is_asked() {
+    fn a_young_request_causes_no_inspection() {
         let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), FakeThread::default());
         assert_eq!(watchdog.tick(3, &aged(1, 60), &thread), Finding::default());
         assert_eq!(watchdog.tick(3, &[], &thread), Finding::default());

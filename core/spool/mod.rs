@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_told_once_in_a_while() {
+    fn disk_trouble_is_logged_at_intervals() {
         let (spool, now) = (Spool::new(PathBuf::from("/nonexistent/spool"), 10), crate::time::now());
         assert_eq!(spool.trouble(now), None);
         let error = spool.create().unwrap_err().to_string();

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_once() {
+    fn a_waiter_is_woken_once() {
         let (thread, wakes) = thread();
         let (awaited, completer) = completion(&wakes);
         assert!(awaited.wait(7) && !awaited.is_complete());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_late_does_not_wait() {
+    fn a_late_waiter_does_not_wait() {
         let (thread, wakes) = thread();
         let (awaited, completer) = completion(&wakes);
         completer.complete();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_given_up_waiting_is_not_woken_and_may_wait_again() {
+    fn a_waiter_that_gave_up_is_not_woken_and_may_wait_again() {
         let (thread, wakes) = thread();
         let (awaited, completer) = completion(&wakes);
         assert!(awaited.wait(3) && !awaited.stop_waiting());
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_job_learns_of_it_and_wakes_nobody() {
+    fn an_abandoned_job_is_noticed_and_wakes_no_waiter() {
         let (thread, wakes) = thread();
         let (awaited, completer) = completion(&wakes);
         assert!(awaited.wait(3) && completer.is_wanted());
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_woken_once_for_neighbours_and_hears_of_all() {
+    fn a_thread_is_woken_once_for_all_completions_of_a_group() {
         let (thread, wakes) = thread();
         let ends: Vec<_> = [1, 63, 64, 255, 2].map(|waiter| (waiter, completion(&wakes))).into();
         for (waiter, (awaited, completer)) in &ends {

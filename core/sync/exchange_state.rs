@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_abandoned_keeps_its_place_and_runs_for_nobody() {
+    fn an_abandoned_exchange_keeps_its_place_and_runs_without_a_client() {
         let state = ExchangeState::queued();
         state.park();
         assert_eq!((state.abandon(), state.promote()), (ExchangeStage::Waiting, Ok(())));

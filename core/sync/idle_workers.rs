@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_up_is_not_called() {
+    fn a_worker_that_wakes_is_not_called() {
         let idle_workers = IdleWorkers::new(1);
         let rung = Rung::on(&idle_workers, 0);
         idle_workers.prepare_park(0, Capacity::Idle);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_needed_does_not_rest() {
+    fn a_needed_worker_does_not_rest() {
         let idle_workers = IdleWorkers::new(1);
         idle_workers.park(0, || true);
         idle_workers.park(0, || {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_called_once_and_only_when_it_is_wanted_and_nobody_sits() {
+    fn help_is_called_once_if_wanted_and_no_worker_is_idle() {
         let (idle_workers, help) = (IdleWorkers::new(1), Arc::<Rung>::default());
         let rung = Rung::on(&idle_workers, 0);
         idle_workers.set_help(Arc::<Rung>::clone(&help));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_can_be_woken() {
+    fn all_workers_can_be_woken() {
         let (idle_workers, ended) = (IdleWorkers::new(3), AtomicBool::new(false));
         std::thread::scope(|scope| {
             for seat in 0..3 {

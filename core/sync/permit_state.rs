@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_goes_to_who_waits_and_not_to_a_newcomer() {
+    fn a_permit_goes_to_a_waiter_before_a_new_request() {
         let permit_state = PermitState::new(1);
         permit_state.enter();
         assert_eq!(permit_state.enter_or_wait(), EnterOutcome::Wait);
@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn who_would_wait_takes_a_permit_that_came_free_meanwhile() {
+    fn a_waiter_takes_a_permit_freed_meanwhile() {
         let permit_state = PermitState::new(1);
         assert_eq!(permit_state.enter_or_wait(), EnterOutcome::Permit);
         assert_eq!((permit_state.free(), permit_state.waiting()), (0, 0));
     }
 
     #[test]
-    fn a_closed_gate_admits_nobody_and_takes_permits_back() {
+    fn a_closed_gate_refuses_and_takes_permits_back() {
         let permit_state = PermitState::new(2);
         permit_state.enter();
         permit_state.enter();

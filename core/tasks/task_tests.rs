@@ -130,7 +130,7 @@ fn a_queued_task_is_claimed_run_settled_and_leaves() {
 }
 
 #[test]
-fn whoever_comes_late_is_told_at_once() {
+fn a_late_awaiter_is_answered_at_once() {
     let scene = Scene::new();
     let task = scene.running();
     task.settle(done());
@@ -170,7 +170,7 @@ fn a_queued_task_that_is_cancelled_never_starts_and_leaves_with_the_queue() {
 }
 
 #[test]
-fn the_thread_of_a_running_task_is_told_of_its_cancelling_once() {
+fn the_thread_of_a_running_task_is_notified_once_of_its_cancellation() {
     let scene = Scene::new();
     let task = scene.running();
     assert!(task.cancel() && !task.cancel());
@@ -194,7 +194,7 @@ fn a_task_that_is_cancelled_before_its_thread_is_known_is_not_run() {
 }
 
 #[test]
-fn a_thread_that_settles_is_not_told_of_it() {
+fn a_thread_that_settles_is_not_notified() {
     let scene = Scene::new();
     let task = scene.running();
     assert!(task.settle(TaskOutcome::Failed(Box::new(()))) && !task.cancel() && !task.is_cancelled());
@@ -265,7 +265,7 @@ fn awaiters_that_gave_up_cost_no_memory() {
 }
 
 #[test]
-fn a_task_that_nobody_holds_is_freed_with_all_that_it_held() {
+fn a_task_without_handles_is_freed_with_its_values() {
     let scene = Scene::new();
     let payload = Arc::new(());
     let held: Weak<()> = Arc::downgrade(&payload);

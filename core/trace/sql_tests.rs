@@ -32,7 +32,7 @@ fn values_are_replaced_in_every_dialect() {
 }
 
 #[test]
-fn each_dialect_has_quotes_of_its_own() {
+fn each_dialect_has_its_quotes() {
     let text = r#"select "a", 'b\' , 'secret' -- '"#;
     assert_eq!(mask(text, MySql), "select ?, ???", "what is between two literals may be one");
     assert_eq!(mask(text, PostgreSql), r#"select "a", ? , ?"#);

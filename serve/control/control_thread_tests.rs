@@ -100,7 +100,7 @@ fn metrics_come_from_the_server() {
 }
 
 #[test]
-fn a_client_that_holds_every_place_keeps_nobody_out() {
+fn a_client_with_every_connection_excludes_no_other() {
     let running = start();
     let holders: Vec<_> = (0..2 * OPS_CONNECTIONS_MAX).map(|_| connect(running.addr)).collect();
     for mut holder in &holders {
@@ -163,7 +163,7 @@ fn stopping_closes_the_port() {
 }
 
 #[test]
-fn a_port_that_everybody_can_read_is_warned_about() {
+fn a_port_without_an_allow_list_causes_a_warning() {
     for (addr, settings, warns) in [
         ("0.0.0.0:9090", &[][..], true),
         ("[::]:9090", &[], true),

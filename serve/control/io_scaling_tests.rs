@@ -65,7 +65,7 @@ fn a_thread_that_sleeps_a_lot_or_gets_its_processors_needs_no_help() {
 }
 
 #[test]
-fn if_nobody_knows_how_idle_processors_are_load_alone_decides() {
+fn without_processor_figures_load_alone_decides() {
     let mut scaling = IoScaling::new();
     scaling.tick(&fed(&[1.0, 0.0]), None);
     assert_eq!(scaling.tick(&fed(&[1.0, 0.0]), None).in_use, 2);

@@ -179,7 +179,7 @@ fn an_executor_without_a_queue_has_nothing_to_look_at() {
 }
 
 #[test]
-fn an_episode_is_told_from_its_start_to_its_end() {
+fn an_episode_is_logged_from_start_to_end() {
     let mut scene = ScanScene::new(&[], false);
     scene.refuse(ShedReason::WaitTimeout, 5);
     scene.refuse(ShedReason::WaitingFull, 2);
@@ -232,7 +232,7 @@ fn abandoned_work_lowers_the_budget_of_the_gate_and_the_record_says_so() {
 }
 
 #[test]
-fn the_budget_stays_low_while_anybody_waits() {
+fn the_budget_stays_low_while_requests_wait() {
     let settings = [("QUEUE_WAIT_TIMEOUT_MS", "800"), ("QUEUE_CAPACITY", "1")];
     let mut scene = ScanScene::new(&settings, false);
     (0..8).for_each(|_| scene.shared.metrics.departed_work_taken());

@@ -312,7 +312,7 @@ fn a_refused_connection_is_tried_again_once() {
 }
 
 #[test]
-fn what_a_collector_says_is_told() {
+fn messages_of_the_collector_are_logged() {
     let partial = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n\x0a\x07\x08\x01\x12\x03old";
     let said = export(&[Act::Answer(partial)], ExportProtocol::HttpProtobuf).result.unwrap();
     assert_eq!(said, PartialSuccess { rejected: 1, message: "old".to_owned() });
@@ -360,7 +360,7 @@ fn an_idle_connection_that_was_closed_costs_no_attempt() {
 }
 
 #[test]
-fn whoever_stops_it_sets_the_time() {
+fn the_stop_sets_the_deadline() {
     let time = Time::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut client =

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_has_a_uuid_of_its_own() {
+    fn each_instance_has_a_uuid() {
         let (one, other) = (instance_id(), instance_id());
         assert_ne!(one, other);
         let groups: Vec<&str> = one.split('-').collect();

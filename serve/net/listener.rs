@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_somebody_else_is_taken_over() {
+    fn a_stale_socket_of_another_user_is_replaced() {
         let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let place = ListenAddr::Tcp(bound.local_addr().unwrap());
         let listener = Listener::inherit(bound.into()).unwrap();

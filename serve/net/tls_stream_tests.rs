@@ -218,7 +218,7 @@ fn both_kinds_of_end_come_after_the_last_byte() {
 }
 
 #[test]
-fn an_end_in_order_is_told_and_what_comes_after_it_is_not_deciphered() {
+fn a_close_notify_is_reported_and_ends_decryption() {
     let mut pair = Pair::open();
     pair.server.leave().unwrap();
     pair.receive();
@@ -265,7 +265,7 @@ fn an_answer_of_the_handshake_waits_for_room() {
 }
 
 #[test]
-fn what_is_no_record_fails_and_is_told_so() {
+fn bytes_that_are_no_record_fail_with_an_alert() {
     let mut pair = Pair::new();
     pair.server.socket.inbound.extend(b"\x80\x2e\x01\x03\x01\x00\x15\x00\x00\x00\x10");
     assert_eq!(pair.server.read(&mut [0; 100]).unwrap_err().kind(), io::ErrorKind::InvalidData);

@@ -315,7 +315,7 @@ fn the_time_of_a_plugin_is_not_the_time_of_its_client() {
 }
 
 #[test]
-fn a_plugin_that_hangs_is_a_503_and_its_late_answer_is_nobodys() {
+fn a_plugin_that_hangs_is_a_503_and_its_late_answer_is_dropped() {
     let script = PluginScript::new();
     script.hold(PluginCall::Serve);
     let plugins = script.started("disk");
@@ -334,7 +334,7 @@ fn a_plugin_that_hangs_is_a_503_and_its_late_answer_is_nobodys() {
 }
 
 #[test]
-fn who_leaves_gives_the_page_up() {
+fn a_departed_client_cancels_the_page() {
     let script = PluginScript::new();
     script.hold(PluginCall::Health);
     let plugins = script.started("disk");

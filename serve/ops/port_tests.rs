@@ -349,7 +349,7 @@ fn the_configuration_is_503_until_there_is_one() {
 }
 
 #[test]
-fn on_loopback_the_page_and_the_status_are_for_those_who_name_this_machine() {
+fn on_loopback_the_page_and_the_status_require_a_local_host() {
     let status = |path: &str, host: &str, is_loopback| {
         let report = Some(String::new());
         let facts = Facts { probe: HEALTHY, report, plugins: Arc::default() };
@@ -390,7 +390,7 @@ fn on_loopback_the_page_and_the_status_are_for_those_who_name_this_machine() {
 }
 
 #[test]
-fn browsers_are_told_what_the_page_may_do() {
+fn the_page_has_a_content_security_policy() {
     let (page, again, status) = (get("/"), get("/"), get("/status"));
     let policy = page.field("content-security-policy").unwrap();
     for part in ["default-src 'none'", "script-src 'nonce-", "frame-ancestors 'none'"] {
@@ -446,7 +446,7 @@ fn a_page_of_a_plugin_has_its_status_type_and_body() {
 }
 
 #[test]
-fn nobody_outside_the_list_learns_which_plugins_there_are() {
+fn peers_outside_the_list_cannot_enumerate_plugins() {
     for path in ["/plugins/disk/", "/plugins/other/", "/plugins/", "/plugins/disk"] {
         for method in ["GET", "POST"] {
             let script = PluginScript::new();

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_decides_by_who_made_it() {
+    fn the_outcome_depends_on_the_source_of_the_head() {
         for (origin, expected) in [
             (Origin::Script, [0; 8]),
             (Origin::Server, [0; 8]),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_decides_whoever_made_the_head() {
+    fn a_verdict_decides_for_any_source_of_the_head() {
         let (mut outcome, metrics) = offered();
         outcome.refuse(ShedReason::WaitTimeout, true);
         assert_eq!(counted(&metrics), [1, 0, 0, 0, 0, 0, 0, 0], "nothing has gone out");

@@ -112,7 +112,7 @@ fn an_empty_variable_is_unset_and_what_is_for_traces_comes_first() {
 }
 
 #[test]
-fn grpc_has_a_port_of_its_own_and_no_path() {
+fn grpc_has_a_separate_port_and_no_path() {
     let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
     let endpoint = |variables: &[(&str, &str)]| export(&[&[grpc], variables].concat()).endpoint.to_string();
     assert_eq!(endpoint(&[]), "http://localhost:4317/");
@@ -341,7 +341,7 @@ fn limits_have_a_general_and_a_special_form() {
 }
 
 #[test]
-fn nothing_is_recorded_for_nobody_and_traces_are_passed_on_all_the_same() {
+fn without_an_exporter_nothing_is_recorded_and_traces_are_propagated() {
     for variable in [("OTEL_TRACES_EXPORTER", "none"), ("OTEL_SDK_DISABLED", "TRUE")] {
         let config = followed(&[variable]);
         assert!(!config.records() && config.has_trace_context, "{variable:?}");

@@ -720,7 +720,7 @@ fn an_exporter_learns_all_that_a_format_needs() {
 }
 
 #[test]
-fn an_exporter_hears_of_no_family_without_series() {
+fn families_without_series_are_not_exported() {
     let mut collected = Collected::default();
     export(&Metrics::new(), &ScrapeFacts { certificates: None, ..facts() }, &mut collected);
     let heard = |name: &str| collected.families.iter().any(|family| family == name);

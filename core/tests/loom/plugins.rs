@@ -46,7 +46,7 @@ fn thread_of(inbox: &Arc<PluginInbox>) -> thread::JoinHandle<Taken> {
 }
 
 #[test]
-fn facts_of_two_threads_are_told_or_counted() {
+fn facts_of_two_threads_are_delivered_or_counted() {
     explore(2, || {
         let inbox = Arc::new(PluginInbox::new());
         let plugin = thread_of(&inbox);

@@ -124,7 +124,7 @@ fn an_order_reaches_a_worker_that_is_about_to_rest() {
 }
 
 #[test]
-fn help_that_is_wanted_comes_for_work_that_nobody_saw() {
+fn wanted_help_comes_for_unseen_work() {
     explore(3, || {
         let shared = Arc::new((IdleWorkers::new(1), Counter::new()));
         let help = Arc::new(ReactorModel(EventCount::new(), Counter::new()));
@@ -289,7 +289,7 @@ fn an_exchange_is_answered_by_exactly_one_side() {
 }
 
 #[test]
-fn what_is_abandoned_runs_all_the_same_and_one_side_answers() {
+fn an_abandoned_exchange_still_runs_and_one_side_answers() {
     explore(4, || {
         let state = Arc::new(ExchangeState::queued());
         let worker = {
@@ -366,7 +366,7 @@ impl HeldReply {
 }
 
 #[test]
-fn whoever_finds_an_exchange_overdue_finds_its_answer_too() {
+fn an_overdue_exchange_has_a_visible_answer() {
     explore(3, || {
         let held =
             Arc::new(HeldReply(ExchangeState::queued(), Mailbox::new(Spool::new("/nonexistent".into(), 0))));
@@ -449,7 +449,7 @@ fn a_writer_that_waits_for_room_is_woken_when_the_reader_leaves() {
 }
 
 #[test]
-fn a_reader_is_told_of_every_part_that_it_has_not_seen() {
+fn a_reader_is_notified_of_every_unread_part() {
     explore(3, || {
         let mailbox = Arc::new(Mailbox::new(Spool::new("/nonexistent".into(), 0)));
         let told = Arc::new(Counter::new());
@@ -525,7 +525,7 @@ fn a_population_is_never_negative() {
 }
 
 #[test]
-fn who_enters_here_may_leave_elsewhere() {
+fn a_guard_may_be_dropped_on_another_thread() {
     explore(3, || {
         let population = Arc::new(UpDown::new());
         population.enter();

@@ -137,7 +137,7 @@ impl Scene {
 }
 
 #[test]
-fn a_task_is_run_and_whoever_awaits_it_is_told() {
+fn a_task_runs_and_its_awaiter_is_notified() {
     explore(3, || {
         let scene = Scene::start();
         let task = scene.dispatch();
@@ -239,7 +239,7 @@ fn a_reading_keeps_the_laws_while_tasks_come_and_go() {
 }
 
 #[test]
-fn the_end_of_the_pool_leaves_nobody_waiting() {
+fn the_end_of_the_pool_ends_all_waits() {
     explore(3, || {
         let scene = Scene::start();
         let task = scene.dispatch();

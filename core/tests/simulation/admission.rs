@@ -531,7 +531,7 @@ fn the_rate_limiter_follows_its_rule_while_its_table_has_room() {
 }
 
 #[test]
-fn a_crowd_in_the_rate_limiter_s_table_frees_nobody_who_is_over_the_limit() {
+fn a_full_table_of_the_rate_limiter_keeps_exceeded_limits() {
     for seed in 1..=SEEDS / 100 {
         let mut dice = Dice::new(seed);
         let (table, mut now) = (RateTable::new(4, 10, 100), dice.below(1 << 40));

@@ -72,7 +72,7 @@ fn a_reply_whose_head_is_out_was_answered_although_the_drain_cuts_it() {
 }
 
 #[test]
-fn the_drain_refuses_who_waits_and_cuts_off_who_runs() {
+fn the_drain_refuses_waiting_requests_and_aborts_running_ones() {
     let settings = [("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1"), ("DRAIN_TIMEOUT_SECONDS", "1")];
     let mut site = Site::start(&settings);
     let metrics = site.metrics();
@@ -285,7 +285,7 @@ fn a_wait_in_which_the_pool_started_something_was_not_wasted() {
 }
 
 #[test]
-fn the_wait_of_a_client_that_has_left_is_nobody_s() {
+fn the_wait_of_a_departed_client_is_not_counted() {
     let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "500")]);
     let running = get(&site, "/wait/a");
     site.until_inside("a");

@@ -45,7 +45,7 @@ fn a_stale_response_answers_for_a_worker_that_is_lost_or_late() {
 }
 
 #[test]
-fn without_a_stale_response_those_who_wait_go_to_the_queue() {
+fn without_a_stale_response_waiting_requests_go_to_the_queue() {
     for (end, status) in [("panic", 500), ("overdue", 504)] {
         let site = Site::start(&SETTINGS);
         assert_eq!(ask(&site, end).response().text(), "stored");

@@ -56,7 +56,7 @@ fn a_connection_that_never_said_anything_does_not_hold_the_drain() {
 }
 
 #[test]
-fn a_drain_serves_whoever_waits_for_a_permit() {
+fn a_drain_serves_connections_that_wait_for_a_permit() {
     let mut site = Site::start(&[("MAX_CONNECTIONS", "1")]);
     std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
     let mut running = site.client();

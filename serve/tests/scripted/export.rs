@@ -102,7 +102,7 @@ fn every_protocol_brings_the_same_spans() {
 }
 
 #[test]
-fn a_collector_that_refuses_is_counted_and_told_once() {
+fn a_refusal_of_the_collector_is_counted_and_logged_once() {
     for protocol in ["http/protobuf", "grpc"] {
         let collector = Collector::start();
         collector.say(Says::Status(503));
@@ -153,7 +153,7 @@ fn a_retry_that_delivers_counts_as_nothing_else() {
 }
 
 #[test]
-fn what_was_taken_in_part_is_told_and_no_failure() {
+fn a_partial_success_is_logged_and_no_failure() {
     for protocol in ["http/protobuf", "grpc"] {
         let collector = Collector::start();
         collector.say(Says::Partial);
@@ -195,7 +195,7 @@ fn a_drain_exports_what_is_there() {
 }
 
 #[test]
-fn a_drain_waits_for_nobody_who_does_not_answer() {
+fn a_drain_does_not_wait_for_a_silent_collector() {
     // It never accepts, so that the connection is established and nothing more.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let settings = [("DRAIN_TIMEOUT_SECONDS", "0"), ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")];
@@ -220,7 +220,7 @@ fn a_disabled_sdk_leaves_the_metrics_at_0_and_no_tracing_has_none() {
 }
 
 #[test]
-fn what_is_ignored_is_told_at_the_start_without_secrets() {
+fn ignored_settings_are_logged_at_the_start_without_secrets() {
     let settings = [
         ("OTEL_ENABLED", "true"),
         ("OTEL_TRACES_SAMPLER", "xray"),
@@ -238,7 +238,7 @@ fn what_is_ignored_is_told_at_the_start_without_secrets() {
 }
 
 #[test]
-fn tls_has_an_authority_and_a_client_certificate_of_its_own() {
+fn tls_has_a_separate_authority_and_client_certificate() {
     let authority = Authority::new();
     let [ca, cert, key] = authority.files();
     for protocol in ["http/protobuf", "grpc"] {

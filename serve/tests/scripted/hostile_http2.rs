@@ -129,7 +129,7 @@ fn floods_of_frames_without_content_are_thrown_out() {
 }
 
 #[test]
-fn a_flood_that_nobody_reads_the_answers_of_costs_one_connection() {
+fn a_flood_without_reader_costs_one_connection() {
     let site = Site::start(&[("IO_WORKERS", "1"), ("WRITE_TIMEOUT_SECONDS", "1")]);
     let witness = site.http2();
     let mut client = site.http2();
@@ -396,7 +396,7 @@ fn faults_of_the_connection_end_it() {
 }
 
 #[test]
-fn frames_on_closed_streams_and_self_dependency_harm_nobody() {
+fn frames_on_closed_streams_and_self_dependency_are_harmless() {
     let site = site();
     let witness = site.http2();
     for index in 0..4 {

@@ -246,7 +246,7 @@ fn a_reader_without_a_window_holds_no_worker() {
 }
 
 #[test]
-fn a_stream_that_nobody_reads_ends_alone() {
+fn a_stream_without_reader_ends_alone() {
     let site = Site::start(&[("WRITE_TIMEOUT_SECONDS", "1")]);
     let mut client = Http2Client::connect_with(site.addr(), &[(setting::INITIAL_WINDOW_SIZE, 10)]);
     client.is_generous = false;
@@ -261,7 +261,7 @@ fn a_stream_that_nobody_reads_ends_alone() {
 }
 
 #[test]
-fn a_connection_that_nobody_reads_ends() {
+fn a_connection_without_reader_ends() {
     let site = Site::start(&[("WRITE_TIMEOUT_SECONDS", "1")]);
     let mut client = Http2Client::connect_with(site.addr(), &[(setting::INITIAL_WINDOW_SIZE, 0x7fff_ffff)]);
     client.widen(0, 0x7fff_0000);

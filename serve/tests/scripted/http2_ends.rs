@@ -61,7 +61,7 @@ fn what_may_change_something_runs_although_it_was_reset_or_its_connection_closed
 }
 
 #[test]
-fn a_reset_within_the_answer_is_told_to_the_script_and_not_counted() {
+fn a_reset_during_the_response_reaches_the_script_and_is_not_counted() {
     let site = Site::start(&[]);
     let mut client = site.http2();
     let id = client.ask("/stream/a");
@@ -235,7 +235,7 @@ fn the_drain_deadline_cuts_streams_off() {
 }
 
 #[test]
-fn an_idle_connection_is_told_and_closed() {
+fn an_idle_connection_gets_goaway_and_is_closed() {
     let site = Site::start(&[("KEEPALIVE_TIMEOUT_SECONDS", "1")]);
     let mut client = site.http2();
     assert_eq!(client.get("/hello").status, 200);

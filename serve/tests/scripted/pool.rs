@@ -104,7 +104,7 @@ fn a_drain_in_the_middle_of_a_burst_answers_it() {
 }
 
 #[test]
-fn a_drain_ends_a_pool_that_nobody_uses_any_more() {
+fn a_drain_ends_an_unused_pool() {
     let mut site = start(&[("PHP_WORKERS_IDLE_SECONDS", "1")]);
     let clients = burst(&site, &["a", "b"]);
     site.until_inside("b");

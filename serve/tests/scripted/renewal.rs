@@ -41,7 +41,7 @@ fn until_renewed(site: &Site, workers: usize) {
 }
 
 #[test]
-fn all_workers_are_replaced_twice_and_somebody_serves_all_the_time() {
+fn all_workers_are_replaced_twice_without_interruption() {
     for workers in [1, 3] {
         let site = start(&workers.to_string());
         spoil(&site);
@@ -76,7 +76,7 @@ fn an_old_worker_that_lingers_delays_the_new_cache_and_nothing_else() {
 }
 
 #[test]
-fn one_that_is_recycled_meanwhile_is_in_nobodys_way() {
+fn a_worker_recycled_meanwhile_delays_no_restart() {
     let site = start("2");
     let mut waiting = parked(&site, "a");
     spoil(&site);

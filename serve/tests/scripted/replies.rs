@@ -132,7 +132,7 @@ fn a_slow_reader_that_leaves_frees_the_worker_that_waits_for_it() {
 }
 
 #[test]
-fn readers_that_stall_share_a_bounded_memory_and_keep_nobody_waiting() {
+fn stalled_readers_share_a_bounded_memory_and_block_no_other() {
     // Data that the window allows but the client does not read counts, too; each stream gets a little whatever others
     // hold.
     for (window, own) in [(0, TIGHT_SLICE_BYTES), (0x7fff_ffff, HTTP2_OUTPUT_BYTES_MAX)] {

@@ -329,7 +329,7 @@ fn the_end_of_the_pool_cancels_what_is_queued_and_what_runs() {
 }
 
 #[test]
-fn a_pool_that_ends_without_having_started_leaves_nobody_waiting() {
+fn a_pool_that_never_started_settles_its_tasks() {
     let scene = Scene::new(LIMITS);
     let task = scene.dispatch(TaskAct::Return(1));
     scene.pool.shut();

@@ -87,7 +87,7 @@ fn a_reload_replaces_the_threads() {
 }
 
 #[test]
-fn threads_that_do_not_boot_are_told_of_and_health_is_not_theirs() {
+fn task_threads_that_do_not_boot_are_logged_and_do_not_affect_health() {
     let board = Arc::new(TaskBoard::default());
     board.refuse_boots(true);
     let root = tempfile::tempdir().unwrap();
@@ -157,7 +157,7 @@ fn the_entry_file_of_tasks_is_not_for_clients() {
 }
 
 #[test]
-fn an_entry_file_elsewhere_is_nobodys_business() {
+fn an_entry_file_outside_of_the_root_causes_no_warning() {
     let elsewhere = tempfile::tempdir().unwrap();
     let entry = elsewhere.path().join("index.php");
     std::fs::write(&entry, "script").unwrap();

@@ -136,7 +136,7 @@ fn expect((status, text): &(i32, String), expected: i32, part: &str) {
 }
 
 #[test]
-fn commands_find_the_running_server_without_being_told_which() {
+fn commands_find_the_running_server() {
     let Some(shop) = Shop::new() else { return };
     // Octane's own server is the default of the application.
     expect(&shop.says(&["status"]), 3, "octane:status of roadrunner");

@@ -73,7 +73,7 @@ fn a_task_is_a_final_object_with_an_id_and_nothing_else() {
 }
 
 #[test]
-fn a_result_comes_to_whoever_awaits_it_as_often_as_it_is_asked_for() {
+fn a_result_is_returned_by_each_await() {
     let cases = [
         (r"return Svc\async(fn (int $a, int $b) => $a + $b, 1, 2)->await();", "3"),
         (r"return Svc\async(function () { })->await();", "null"),

@@ -213,7 +213,7 @@ fn a_task_is_cancelled_once_however_often_it_is_asked() {
 }
 
 #[test]
-fn who_waits_for_a_task_inside_of_a_cancelled_one_wakes() {
+fn a_wait_inside_of_a_cancelled_task_ends() {
     one_thread().in_each_mode(|server| {
         let n = server.another().to_string();
         assert_like(&server.send("nested", &n).response().text(), r"Svc\Async\CancelledException: *");

@@ -97,7 +97,7 @@ fn a_chain_of_exceptions_that_is_a_circle_ends() {
 }
 
 #[test]
-fn one_that_nobody_catches_costs_its_request_alone() {
+fn an_uncaught_exception_ends_only_its_request() {
     for mode in MODES {
         let server = TaskServer::new(CODE).start(mode);
         for function in ["uncaught", "uncaught_over"] {

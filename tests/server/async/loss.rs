@@ -129,7 +129,7 @@ fn what_other_threads_run_goes_on() {
 }
 
 #[test]
-fn a_detached_task_that_is_lost_is_told_of() {
+fn a_lost_detached_task_is_logged() {
     let place = tempfile::tempdir().unwrap();
     let server = start(place.path(), "1", Mode::Worker);
     assert_eq!(server.tell("detaches"), "1");

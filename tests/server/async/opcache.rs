@@ -126,7 +126,7 @@ fn a_task_that_is_queued_or_runs_keeps_the_cache_from_restarting() {
 }
 
 #[test]
-fn threads_without_tasks_are_in_nobody_s_way_and_boot_anew() {
+fn threads_without_tasks_delay_no_restart_and_boot_again() {
     let server = TaskServer::new(CODE)
         .entry("mark('boots');")
         .set("ASYNC_WORKERS", "3")

@@ -98,7 +98,7 @@ const CASES: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn whoever_is_awaited_has_a_place_to_run() {
+fn an_awaited_task_has_a_place_to_run() {
     for threads in ["1", "2", "3"] {
         let server = TaskServer::new(CODE)
             .set("ASYNC_WORKERS", threads)

@@ -42,7 +42,7 @@ fn call(server: &TaskSvc, function: &str) -> (String, String) {
 }
 
 #[test]
-fn tasks_that_nobody_detached_end_with_their_request() {
+fn undetached_tasks_end_with_their_request() {
     TaskServer::new(CODE).in_each_mode(|server| {
         for function in ["leaves", "throws&raw", "exits", "fatal&raw", "limit&raw"] {
             let (n, _) = call(server, function);

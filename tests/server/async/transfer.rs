@@ -471,7 +471,7 @@ fn the_exceptions_are_as_the_contract_has_them() {
 }
 
 #[test]
-fn a_failure_is_told_whole_and_carries_the_original_if_that_can_cross() {
+fn a_failure_is_complete_and_contains_the_original_if_transferable() {
     let svc = start("", &[], &[]);
     let told = |failure: &str| {
         let code = format!(
@@ -543,7 +543,7 @@ fn the_trace_of_a_failure_is_text_without_arguments() {
 }
 
 #[test]
-fn a_failure_too_long_for_a_transfer_is_still_told() {
+fn a_failure_too_long_for_a_transfer_is_still_reported() {
     let svc = start("", &[], &[]);
     let code = r"
         $payload = test_pack_failure(new LogicException(str_repeat('m', 100000), 9), 4000);

@@ -261,7 +261,7 @@ fn a_request_object_does_not_cross() {
 }
 
 #[test]
-fn a_class_that_the_other_side_cannot_load_is_told() {
+fn a_class_that_the_other_side_cannot_load_is_reported() {
     let boot = "class OnlyHere { public $x = 1; }
         function there() { return Svc\\async(fn ($object) => [mark('ran'), $object::class], new OnlyHere)->await(); }
         function nested() { return Svc\\async(fn ($object) => [mark('ran'), 1], ['list' => [new OnlyHere]])->await(); }

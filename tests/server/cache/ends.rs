@@ -136,7 +136,7 @@ fn at_the_drain_deadline() {
 }
 
 #[test]
-fn a_drain_lets_those_who_wait_have_the_response() {
+fn a_drain_gives_the_response_to_waiting_requests() {
     in_each_mode(&[("PHP_WORKERS", "2"), ("DRAIN_TIMEOUT_SECONDS", "20")], &[], |svc, mode| {
         let (role, step, end) = (Role::FirstClient, Step::Running, End::Good);
         let case = Case { svc, mode, protocol: Protocol::Http2, role, step, end };

@@ -89,7 +89,7 @@ fn received(svc: &Svc, count: usize) {
 }
 
 #[test]
-fn one_script_answers_all_who_ask_at_once() {
+fn one_script_answers_all_concurrent_requests() {
     in_each_mode(&[], |svc| {
         let page = format!("/page.php?hold&{MINUTE}");
         let mut leader = ask(svc, &page);
@@ -270,7 +270,7 @@ fn the_next_one_leads_if_the_first_client_leaves() {
 }
 
 #[test]
-fn followers_are_told_when_the_server_stops() {
+fn followers_are_notified_when_the_server_stops() {
     let mut svc = cached(&[("DRAIN_TIMEOUT_SECONDS", "1")]);
     let page = format!("/page.php?hold&{MINUTE}");
     let mut leader = ask(&svc, &page);

@@ -68,7 +68,7 @@ fn stopping_waits_for_requests_in_progress() {
 }
 
 #[test]
-fn a_pid_file_that_was_left_behind_kills_nobody() {
+fn a_stale_pid_file_signals_no_process() {
     let (_folder, path) = scratch("svc.pid");
     let ended = |words: &[&str]| {
         let output = svc(words, &[("PID_FILE", &path)]);
@@ -107,7 +107,7 @@ fn a_killed_server_leaves_a_file_that_is_known_to_be_stale() {
 }
 
 #[test]
-fn words_that_were_misspelt_are_told_with_what_was_meant() {
+fn misspelt_words_are_reported_with_a_suggestion() {
     for (words, expected) in [
         (
             &["chekc"][..],

@@ -95,7 +95,7 @@ fn each_wrong_setting_has_a_line_that_names_variable_value_and_what_is_accepted(
 }
 
 #[test]
-fn a_missing_root_is_named_whoever_named_it() {
+fn a_missing_root_is_named_for_any_source() {
     for (words, environment) in
         [(&["serve", "/nowhere/at/all"][..], &[][..]), (&["serve"], &[("DOCUMENT_ROOT", "/nowhere/at/all")])]
     {

@@ -100,7 +100,7 @@ fn two_names_of_others_may_hold_what_svc_does_not_understand() {
 }
 
 #[test]
-fn misspelt_settings_are_told_with_what_was_meant() {
+fn misspelt_settings_are_reported_with_a_suggestion() {
     let environment = [
         STUB,
         ("MAX_CONECTIONS", "5"),

@@ -51,7 +51,7 @@ fn a_worker_that_does_not_boot_answers_with_the_reason() {
 }
 
 #[test]
-fn a_worker_that_forgets_to_serve_is_told_so() {
+fn a_worker_that_does_not_serve_is_reported() {
     let svc = start(&[("worker.php", "<?php $a = 1;")], &["--worker", "worker.php"]);
     eventually("the reason is known", || visit(&svc, "/").text().contains("without waiting for requests"));
 }

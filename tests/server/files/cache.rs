@@ -164,7 +164,7 @@ fn without_room_every_request_looks_at_the_disk() {
 }
 
 #[test]
-fn a_neighbour_in_a_coding_is_sent_to_who_takes_it() {
+fn a_precompressed_file_is_sent_to_clients_that_accept_it() {
     let files = [("app.js", "plain text"), ("app.js.br", "as brotli"), ("app.js.gz", "as gzip")];
     let svc = Svc::start(&files, &[]);
     let mut client = svc.client();
@@ -241,7 +241,7 @@ fn files_that_change_while_they_are_read_are_never_mixed() {
 }
 
 #[test]
-fn copies_in_codings_appear_once_somebody_asks() {
+fn compressed_copies_are_made_on_demand() {
     let text = "body { margin: 0; padding: 0; color: black }\n".repeat(50_000);
     let svc = Svc::start(&[("small.css", &text[..20_000]), ("large.css", &text)], &[]);
     let mut client = svc.client();
@@ -285,7 +285,7 @@ fn assert_copy(client: &mut Client, path: &str, coding: &str, plain: &str) {
 }
 
 #[test]
-fn what_is_dense_and_what_nobody_may_code_goes_out_as_it_is() {
+fn dense_and_no_transform_files_are_sent_unchanged() {
     let text = "body { margin: 0; padding: 0; color: black }\n".repeat(500);
     let svc = Svc::start(&[("a.css", &text), ("a.png", &text)], &[("GZIP_LEVEL", "0")]);
     let mut client = svc.client();

@@ -48,7 +48,7 @@ fn ask(client: &mut Client, method: &str, query: &str, fields: &str) -> Response
 }
 
 #[test]
-fn both_fields_send_files_and_reach_nobody() {
+fn both_fields_send_files_and_reach_no_client() {
     let folder = files();
     let svc = start(folder.path(), &[]);
     let mut client = svc.client();
@@ -134,7 +134,7 @@ fn without_roots_the_fields_only_disappear() {
 }
 
 #[test]
-fn instructions_to_nginx_reach_a_proxy_in_front_and_nobody_else() {
+fn instructions_to_nginx_reach_only_a_proxy() {
     const STREAM: &str = "<?php header('X-Accel-Buffering: no'); header('X-Accel-Expires: 5'); header('X-Other: 1'); echo 'x'; flush();";
     for (proxies, expected) in [("", None), ("10.0.0.0/8", Some("no"))] {
         let svc = Svc::start(&[("stream.php", STREAM)], &[("TRUSTED_PROXIES", proxies)]);
@@ -186,7 +186,7 @@ fn the_file_goes_out_while_the_script_goes_on() {
 }
 
 #[test]
-fn a_head_that_has_been_sent_names_nothing_any_more() {
+fn a_sent_head_can_no_longer_name_a_file() {
     let folder = files();
     let svc = start(folder.path(), &[]);
     fs::write(svc.root().join("late.php"), "<?php echo 'own'; flush(); header('X-Accel-Redirect: /a.txt');")

@@ -62,7 +62,7 @@ fn a_call_never_reads_what_is_sent_to_the_next_owner_of_its_number() {
 }
 
 #[test]
-fn nobody_closes_a_stream_that_another_request_reads() {
+fn a_stream_that_another_request_reads_cannot_be_closed() {
     let pages = Pages::new();
     let server = one_thread(pages.server(CLOSING), "net").start(Mode::Worker);
     let mut client = server.send("opens_stream", "");

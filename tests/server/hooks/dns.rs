@@ -445,7 +445,7 @@ fn a_child_that_is_forked_meanwhile_asks_for_itself() {
 }
 
 #[test]
-fn curl_resolves_on_threads_of_its_own_and_is_waited_for() {
+fn curl_resolves_on_its_threads_and_the_request_waits() {
     let Some(dns) = DnsServer::start(&[]) else { return };
     dns.answer("held.example", Manner::Hold);
     let svc = start(&dns);

@@ -33,7 +33,7 @@ function hangs() { $stream = stream_socket_client('tcp://' . PEER); mark('hangs'
 "#;
 
 #[test]
-fn a_program_leaves_the_sockets_of_those_who_wait_alone() {
+fn a_program_does_not_affect_sockets_of_waiting_requests() {
     let stores = Stores::new();
     let mail =
         "sendmail_path=sh -c 'cd $0; cat > /dev/null; ls -l /proc/self/fd | grep -c socket: > mailed; true'";
@@ -70,7 +70,7 @@ fn a_program_does_not_keep_a_connection_open() {
 }
 
 #[test]
-fn who_waits_for_a_program_that_others_look_at() {
+fn a_program_may_be_waited_for_and_inspected() {
     let server = one_thread(TaskServer::new(CODE), "process").start(Mode::Worker);
     assert_eq!(server.tell("starts_long"), "1");
     let mut polls = server.send("polls", "");

@@ -7,7 +7,7 @@ use svc_testing::c;
 const WORLDS: u32 = 100_000;
 
 #[test]
-fn who_would_wait_for_ever_is_lent_to_or_the_youngest_is_refused() {
+fn a_deadlock_is_resolved_by_lending_or_by_refusing_the_youngest() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("graph");
     let shim = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/c");

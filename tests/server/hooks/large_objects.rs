@@ -116,7 +116,7 @@ fn large_objects_hold_what_they_hold_without_the_hook() {
 }
 
 #[test]
-fn a_large_object_belongs_to_who_has_its_connection() {
+fn a_large_object_has_the_owner_of_its_connection() {
     const CLOSED: &str = "(): supplied resource is not a valid stream resource";
     let Some(database) = databases::postgres() else { return };
     let server =
@@ -143,7 +143,7 @@ fn a_large_object_belongs_to_who_has_its_connection() {
 }
 
 #[test]
-fn nobody_closes_a_large_object_of_another_request() {
+fn a_large_object_of_another_request_cannot_be_closed() {
     let Some(database) = databases::postgres() else { return };
     let server = server(&database).start_with(Mode::Worker, "Held::$db = connect();");
     for opens in ["open_joint", "open_own"] {

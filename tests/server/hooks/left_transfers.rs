@@ -124,7 +124,7 @@ fn the_next_user_of_a_client_waits_for_none_of_them() {
 }
 
 #[test]
-fn who_waits_for_the_one_that_was_left_is_told() {
+fn a_wait_for_a_left_transfer_gets_a_message() {
     let backend = backend();
     let server = start(&backend);
     server.tell("leave_begun");
@@ -181,7 +181,7 @@ fn each_message_is_read_once() {
 }
 
 #[test]
-fn who_uses_multi_handles_in_another_order_is_told_so() {
+fn multi_handles_in_different_orders_are_refused() {
     let backend = backend();
     let server = start(&backend);
     let mut both = ["0", "1"].map(|n| server.send("crosses", n));

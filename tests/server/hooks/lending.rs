@@ -338,7 +338,7 @@ fn a_place_is_given_back_alone() {
 }
 
 #[test]
-fn who_awaits_a_task_lends_to_it() {
+fn an_awaiting_task_lends_to_the_awaited_one() {
     with_each(|server| {
         let server = server.clone().entry("Held::$db = connect();").start_with(Mode::Worker, SHARED);
         assert_eq!(server.tell_in_task("query_and_await"), "7");
@@ -347,7 +347,7 @@ fn who_awaits_a_task_lends_to_it() {
 
 /// An await is an edge of the graph: two tasks that await each other do not wait for a time limit.
 #[test]
-fn who_is_awaited_in_a_transaction_is_refused_at_once() {
+fn a_task_awaited_in_a_transaction_is_refused_at_once() {
     with_each(|server| {
         let server = server.clone().entry("Held::$db = connect();").start_with(Mode::Worker, SHARED);
         let cases = [
@@ -394,7 +394,7 @@ fn what_a_request_has_set_in_its_session_is_seen_by_no_other() {
 }
 
 #[test]
-fn a_client_that_does_not_read_keeps_nobody_waiting() {
+fn a_client_that_does_not_read_blocks_no_other_request() {
     with_each(|server| {
         let server = server.clone().set("SPOOL_MAX_BYTES", "0").directive("output_buffering=0");
         let server = server.start_with(Mode::Worker, SHARED);
@@ -427,7 +427,7 @@ fn connections_are_not_released_in_the_middle_of_a_result() {
 }
 
 #[test]
-fn who_borrows_leaves_no_lock() {
+fn a_borrower_leaves_no_lock() {
     with_held(|server| {
         let mut one = server.send("pause_in_loop", "0");
         server.until("first");
@@ -458,7 +458,7 @@ fn connections_are_released_in_the_middle_of_anothers_result() {
 }
 
 #[test]
-fn who_waits_for_a_stranded_task_owns_nothing() {
+fn a_wait_for_a_stranded_task_owns_no_connection() {
     with_held(|server| {
         server.close_gate("stranded");
         let mut leaving = server.send("leave_stranded", "0");

@@ -78,7 +78,7 @@ fn all_come_through(threads: &str, ways: &[&str]) {
 }
 
 #[test]
-fn everybody_comes_through_one_at_a_time() {
+fn all_requests_get_the_lock_one_at_a_time() {
     all_come_through("2", &["shared_redis", "own_redis", "own_pg", "both"]);
 }
 

@@ -141,7 +141,7 @@ fn hold(server: &TaskSvc, function: &str) -> (Client, Client) {
 }
 
 #[test]
-fn nobody_sees_the_middle_of_a_transaction() {
+fn other_requests_do_not_see_the_middle_of_a_transaction() {
     with_held(|_, server| {
         let (mut gate, mut inside) = hold(server, "transfer");
         let mut others: Vec<_> = (1..=5).map(|n| looks_in_vain(server, "look", &n.to_string())).collect();
@@ -213,7 +213,7 @@ fn a_connection_is_closed_in_the_middle_of_an_exchange() {
 }
 
 #[test]
-fn who_waits_waits_no_longer_than_its_limit() {
+fn a_wait_ends_at_its_limit() {
     with_held(|_, server| {
         let (mut gate, mut inside) = hold(server, "transfer");
         let mut other = looks_in_vain(server, "wait_one_second", "0");
@@ -226,7 +226,7 @@ fn who_waits_waits_no_longer_than_its_limit() {
 }
 
 #[test]
-fn rows_that_nobody_has_read_are_not_there_for_the_next() {
+fn unread_rows_do_not_reach_the_next_request() {
     with_held(|_, server| {
         assert_eq!(server.tell("leave_unread"), "1");
         assert_eq!(server.tell("look"), "[0,false]");
@@ -306,7 +306,7 @@ fn persistent_connections_are_joint() {
 }
 
 #[test]
-fn who_cannot_wait_is_refused() {
+fn a_request_that_cannot_wait_is_refused() {
     with_held(|_, server| {
         let (mut gate, mut inside) = hold(server, "transfer");
         let told = server.svc.get("/?do=look_in_callback&raw").text();

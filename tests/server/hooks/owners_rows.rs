@@ -106,7 +106,7 @@ fn rows_and_answers_are_what_they_are_without_the_hook() {
 }
 
 #[test]
-fn a_lazy_row_belongs_to_who_has_its_connection() {
+fn a_lazy_row_has_the_owner_of_its_connection() {
     each(|_, server| {
         let server = server.start_with(Mode::Worker, BOOT);
         for look in ["looks_at_row", "asks_for_row"] {
@@ -123,7 +123,7 @@ fn a_lazy_row_belongs_to_who_has_its_connection() {
 }
 
 #[test]
-fn a_query_that_nobody_waits_for_at_once_has_its_connection() {
+fn an_asynchronous_query_keeps_its_connection() {
     each(|database, server| {
         if !database.dsn().starts_with("mysql") {
             return;

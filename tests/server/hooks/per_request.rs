@@ -257,7 +257,7 @@ fn references_to_properties_keep_to_their_types() {
 }
 
 #[test]
-fn whoever_looks_at_it_sees_the_instance() {
+fn introspection_sees_the_instance() {
     server().in_each_mode(|server| {
         let answer: serde_json::Value = serde_json::from_str(&server.tell("looks")).unwrap();
         assert_eq!(answer[0], "Svc\\PerRequest\\Plain Object\n(\n)\n");

@@ -172,7 +172,7 @@ fn a_persistent_stream_is_used_in_turns() {
 }
 
 #[test]
-fn nobody_reads_what_another_request_has_asked_for() {
+fn a_response_is_not_read_by_another_request() {
     with_each(|server| {
         let ways: Vec<String> = serde_json::from_str(&server.tell("ways")).unwrap();
         // The last one ends the conversation.
@@ -204,7 +204,7 @@ fn a_handshake_is_not_interrupted() {
 }
 
 #[test]
-fn who_cannot_wait_for_a_stream_is_refused() {
+fn a_request_that_cannot_wait_for_a_stream_is_refused() {
     with_each(|server| {
         let mut one = inside(server, "ask", "1");
         assert_eq!(server.svc.get("/?do=in_callback&n=&raw").text(), "Svc\\ConnectionBusyError");
@@ -217,7 +217,7 @@ fn who_cannot_wait_for_a_stream_is_refused() {
 }
 
 #[test]
-fn who_waits_for_a_stream_that_is_closed_is_told_so() {
+fn a_wait_for_a_closed_stream_fails() {
     with_each(|server| {
         let mut one = inside(server, "closes_inside", "1");
         let mut other = looks_in_vain(server, "reads_only", "1");

@@ -62,7 +62,7 @@ fn each_coding_gives_back_what_the_script_wrote() {
 }
 
 #[test]
-fn the_programs_that_everybody_has_read_it_too() {
+fn common_programs_read_it_too() {
     let svc = start(&[]);
     let mut client = svc.client();
     for coding in CODINGS {

@@ -153,7 +153,7 @@ fn both_families_share_a_port() {
 }
 
 #[test]
-fn a_peer_on_a_unix_socket_has_no_rate_limit_of_its_own() {
+fn a_peer_on_a_unix_socket_has_no_rate_limit() {
     let (_folder, paths, places) = sockets(&["a.sock"]);
     let settings = [("LISTEN_ADDR", places.as_str()), ("RATE_LIMIT", "1"), ("TRUSTED_PROXIES", "127.0.0.1")];
     let svc = Svc::start(&[("a.txt", "hello")], &settings);

@@ -108,7 +108,7 @@ fn its_connections_are_bounded_like_all_others() {
 }
 
 #[test]
-fn it_needs_tls_and_an_address_of_its_own() {
+fn it_needs_tls_and_a_separate_address() {
     for (settings, part) in [
         (
             &[("REDIRECT_ADDR", "127.0.0.1:0")][..],

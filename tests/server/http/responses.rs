@@ -182,7 +182,7 @@ fn a_client_that_leaves_is_499_and_its_script_learns_it() {
 }
 
 #[test]
-fn webhooks_run_although_nobody_waits_for_their_answers() {
+fn webhooks_run_without_a_waiting_client() {
     let hook = "<?php echo 'so'; usleep(2000);
         file_put_contents(__DIR__ . '/ran', file_get_contents('php://input') . \"\\n\", FILE_APPEND | LOCK_EX);
         echo ' it ran';";
@@ -241,7 +241,7 @@ fn a_connection_beyond_the_budget_waits_while_probes_answer() {
 }
 
 #[test]
-fn the_server_runs_without_php_when_it_is_told_to() {
+fn the_server_runs_without_php_on_request() {
     let svc =
         Svc::start(&[("a.txt", "text"), ("index.php", "<?php echo 'source';")], &[("EXECUTOR", "stub")]);
     let mut client = svc.client();

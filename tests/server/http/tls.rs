@@ -222,7 +222,7 @@ fn what_was_agreed_upon_is_spoken() {
 }
 
 #[test]
-fn http_2_is_spoken_with_those_who_ask_for_it() {
+fn http_2_is_negotiated() {
     let certificates = one();
     let echo = "<?php $in = file_get_contents('php://input'); echo $_SERVER['SSL_PROTOCOL'], $in;";
     let big = sample(6 << 20);
@@ -321,7 +321,7 @@ fn a_client_that_ends_its_side_is_gone() {
 }
 
 #[test]
-fn a_client_without_tls_is_told_where_it_is() {
+fn a_client_without_tls_gets_an_error_response() {
     let certificates = one();
     let svc = start(&certificates, 1, &[("a.txt", "a")], &[]);
     let response = svc.get("/a.txt");

@@ -9,7 +9,7 @@ pub(super) fn board() -> Value {
 }
 
 #[test]
-fn panels_are_told_apart_and_none_lies_on_another() {
+fn panels_have_distinct_titles_and_do_not_overlap() {
     let board = board();
     let panels = board["panels"].as_array().unwrap();
     let mut cells = std::collections::BTreeSet::new();

@@ -95,7 +95,7 @@ pub(crate) fn free_port() -> SocketAddr {
 const MANY: usize = 16_000;
 
 #[test]
-fn nobody_waits_for_a_log_that_nobody_reads() {
+fn an_unread_log_blocks_no_request() {
     let mut svc = Unread::start(&[("ACCESS_LOG", "all")]);
     svc.flood();
     eventually("records are dropped and counted", || svc.dropped() > 0);

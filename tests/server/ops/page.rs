@@ -123,7 +123,7 @@ fn the_page_is_live_under_load_and_sees_the_server_shed_stop_drain_and_go() {
 }
 
 #[test]
-fn the_page_is_worked_by_keyboard_and_stands_still_when_told() {
+fn the_page_works_by_keyboard_and_can_be_paused() {
     let svc = Svc::start(&[("index.php", "<?php echo 'hello';")], &[]);
     let Some(mut browser) = opened(svc.ops()) else { return };
     browser.press("Tab");

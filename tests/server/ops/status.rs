@@ -129,7 +129,7 @@ fn overload_is_seen_in_the_queue_the_slots_the_workers_and_as_an_episode() {
 }
 
 #[test]
-fn connections_without_a_permit_are_told() {
+fn connections_without_a_permit_are_reported() {
     let svc = Svc::start(&[("a.txt", "a")], &[("MAX_CONNECTIONS", "1")]);
     let mut holder = svc.client();
     assert_eq!(holder.get("/a.txt").status, 200);
@@ -201,7 +201,7 @@ fn persistent_workers_tell_of_their_memory_their_requests_and_their_end() {
 }
 
 #[test]
-fn a_reload_that_failed_and_the_way_down_are_told() {
+fn a_failed_reload_and_the_shutdown_are_reported() {
     let settings = [("DRAIN_DELAY_SECONDS", "600")];
     let mut svc = Svc::start(&[("a.txt", "a")], &settings);
     std::fs::write(svc.root().join(".svcdeny"), "a[b\n").unwrap();

@@ -145,7 +145,7 @@ fn a_backend_half_closes() {
 }
 
 #[test]
-fn a_full_backlog_lets_nobody_connect() {
+fn a_full_backlog_refuses_connections() {
     let folder = tempfile::tempdir().unwrap();
     for listener in [Listener::tcp(), Listener::unix(folder.path().join("socket"))] {
         let unaccepting = Unaccepting::new(listener);

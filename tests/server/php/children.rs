@@ -89,7 +89,7 @@ fn ends(more: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_child_ends_as_a_script_of_its_own() {
+fn a_child_ends_as_a_separate_script() {
     for mode in 0..MODES.len() {
         let forker = Forker::start(mode);
         for (how, status) in [("return", 0), ("exit", 3), ("exception", 255), ("compiler", 255)] {
@@ -126,7 +126,7 @@ fn a_child_has_no_client_and_no_server() {
 }
 
 #[test]
-fn a_child_has_an_environment_of_its_own() {
+fn a_child_has_a_separate_environment() {
     for mode in 0..MODES.len() {
         let forker = Forker::start(mode);
         // A program replaces the child, so none of its PHP code runs.

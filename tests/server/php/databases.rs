@@ -168,7 +168,7 @@ fn postgres_answers_pdo_and_libpq() {
 }
 
 #[test]
-fn each_test_has_a_database_of_its_own() {
+fn each_test_has_a_database() {
     let [Some(one), Some(other)] =
         [databases::mariadb(), databases::mariadb()].map(|it| it.map(with_animals))
     else {

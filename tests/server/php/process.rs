@@ -180,7 +180,7 @@ fn a_loop_for_other_servers_leaves_no_process_either() {
 
 #[cfg(feature = "worker")]
 #[test]
-fn the_status_of_a_process_waits_for_whoever_has_it() {
+fn the_status_of_a_process_waits_for_its_owner() {
     let (_folder, library) = extension();
     for end in ["close", "ask"] {
         let running = server(&library).start(svc_testing::tasks::Mode::Worker);

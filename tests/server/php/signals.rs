@@ -152,7 +152,7 @@ fn a_signal_from_outside_that_means_nothing_is_ignored() {
 }
 
 #[test]
-fn signals_that_control_the_server_do_so_whoever_sends_them() {
+fn control_signals_work_from_any_sender() {
     let (_folder, library) = extension();
     for mode in MODES {
         let mut running = server(&library).start(mode);

@@ -119,7 +119,7 @@ fn a_plugin_that_hangs_for_a_minute_has_failed_until_it_returns() {
 }
 
 #[test]
-fn errors_and_silence_are_counted_and_harm_nobody() {
+fn errors_and_silence_are_counted_and_harmless() {
     for setting in ["FAIL", "SILENT"] {
         for callback in ["health", "metrics", "config", "serve", "request_ended"] {
             // A callback without an answer may return silently.

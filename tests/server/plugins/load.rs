@@ -96,7 +96,7 @@ fn a_file_that_is_missing_no_library_or_open_to_others_is_not_loaded() {
 }
 
 #[test]
-fn nobody_else_can_lead_the_way_to_a_plugin_elsewhere() {
+fn other_users_cannot_redirect_the_path_of_a_plugin() {
     let plugins = Plugins::none().with("a", &[], &[]);
     let refused = |path: &str, what: &str| {
         let entry = plugins.path(path);

@@ -17,7 +17,7 @@ fn told(svc: &Svc, fields: &[&str]) -> String {
 }
 
 #[test]
-fn a_trusted_proxy_tells_who_the_client_is_and_what_it_asked_for() {
+fn a_trusted_proxy_names_the_client_and_its_request() {
     let svc = Svc::start(
         &[("show.php", SHOW)],
         &[("TRUSTED_PROXIES", "private,203.0.113.0/24"), ("ACCESS_LOG", "all")],
@@ -60,7 +60,7 @@ fn a_trusted_proxy_tells_who_the_client_is_and_what_it_asked_for() {
 }
 
 #[test]
-fn nobody_is_believed_who_is_no_trusted_proxy() {
+fn only_trusted_proxies_are_believed() {
     for settings in [&[("TRUSTED_PROXIES", "203.0.113.0/24")][..], &[]] {
         let svc = Svc::start(&[("show.php", SHOW)], settings);
         let fields = [
@@ -75,7 +75,7 @@ fn nobody_is_believed_who_is_no_trusted_proxy() {
 }
 
 #[test]
-fn a_client_that_asks_too_often_is_told_when_to_come_back() {
+fn a_client_over_the_limit_gets_retry_after() {
     let svc = Svc::start(
         &[("show.php", "<?php echo 'ran';"), ("a.txt", "a")],
         &[("RATE_LIMIT", "4"), ("RATE_WINDOW_SECONDS", "3600"), ("TRUSTED_PROXIES", "127.0.0.1")],

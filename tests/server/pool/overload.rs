@@ -108,7 +108,7 @@ fn go(svc: &Svc, name: &str) {
 }
 
 #[test]
-fn work_for_clients_who_have_left_halves_the_budget() {
+fn work_for_departed_clients_halves_the_budget() {
     let svc = one_worker(&[]);
     let mut running = stay(&svc, "a");
     until_inside(&svc, "a");

@@ -145,7 +145,7 @@ fn the_wait_has_an_end_and_can_be_left_out() {
 }
 
 #[test]
-fn a_server_that_ends_meanwhile_is_told_at_once() {
+fn the_end_of_the_server_is_reported_at_once() {
     for (signal, outcome) in [
         (Signal::TERM, "the reload was abandoned: the server is stopping"),
         (Signal::KILL, "the server has ended before the reload"),

@@ -63,7 +63,7 @@ const PAGE: &str = "<?php echo json_encode([
 ]);";
 
 #[test]
-fn a_moved_tree_serves_a_user_who_can_read_nothing_else() {
+fn a_moved_tree_serves_a_user_without_other_rights() {
     let (_scratch, tree) = moved_tree();
     let root = svc_testing::written(&[("index.php", PAGE)]);
     open_to_all(root.path());
@@ -160,7 +160,7 @@ fn the_installed_pages_refer_to_installed_ones() {
 }
 
 #[test]
-fn the_installed_crate_is_one_of_its_own() {
+fn the_installed_crate_is_separate() {
     let (_scratch, tree) = moved_tree();
     let manifest = tree.join("share/svc/plugin/Cargo.toml");
     let text = std::fs::read_to_string(&manifest).unwrap();
@@ -286,7 +286,7 @@ fn a_php_in_lib64_is_installed_like_any_other() {
 }
 
 #[test]
-fn only_root_can_run_it_as_somebody_else() {
+fn only_root_can_run_it_as_another_user() {
     let (_scratch, tree) = moved_tree();
     let mut command = Command::new(tree.join("bin/svc"));
     command.arg("serve").envs([("DOCUMENT_ROOT", "/"), ("RUN_AS", "nobody"), ("LISTEN_ADDR", "127.0.0.1:0")]);

@@ -120,7 +120,7 @@ fn too_few_descriptors_are_one_line_and_exit_code_2() {
 }
 
 #[test]
-fn a_limit_that_no_connection_fits_in_is_told_what_it_must_be() {
+fn a_limit_without_room_for_connections_is_an_error_with_the_minimum() {
     let root = tempfile::tempdir().unwrap();
     // Without the setting, a single connection would be enough.
     for (settings, needed) in [(&[("MAX_CONNECTIONS", "10")][..], 778), (&[], 769)] {

@@ -94,7 +94,7 @@ fn dpkg(installed: &str) -> String {
 const NOT_ROOT: (&str, &str) = ("id", "case $1 in -u) echo 1000 ;; *) echo somebody ;; esac");
 
 #[test]
-fn other_systems_are_told_why_and_what_would_be_right() {
+fn other_systems_get_the_reason_and_an_alternative() {
     let mac = Machine::new("", &[("uname", "echo Darwin")]);
     mac.lacks("cargo");
     let said = mac.first_complaint();
@@ -130,7 +130,7 @@ fn a_toolchain_that_is_missing_or_too_old_is_said_first() {
 }
 
 #[test]
-fn whoever_may_not_install_is_told_everything_at_once() {
+fn a_user_without_rights_gets_all_packages_at_once() {
     let installed = "build-essential bison dpkg-dev patch pkg-config re2c libcurl4-openssl-dev libfreetype-dev libicu-dev
         libjpeg-dev libonig-dev libpcre2-dev libpng-dev libpq-dev libsodium-dev libsqlite3-dev libssl-dev libxml2-dev
         libzip-dev zlib1g-dev libbz2-dev libgmp-dev libldap-dev libxslt1-dev";
@@ -173,7 +173,7 @@ fn packages_have_the_names_of_the_system() {
 }
 
 #[test]
-fn systems_without_an_archive_of_debian_are_told_where_sources_go() {
+fn systems_without_an_archive_of_debian_get_the_place_for_sources() {
     let machine = Machine::new(FEDORA, &[("rpm", "exit 0")]);
     let output = machine.run("/usr/bin/make", &["--silent", "packages"]);
     assert!(output.status.success(), "{output:?}");

@@ -80,7 +80,7 @@ fn number(message: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn a_life_is_told_in_order() {
+fn states_are_notified_in_order() {
     let manager = Manager::at_a_path();
     let settings = [
         ("NOTIFY_SOCKET", manager.name.as_str()),

@@ -149,7 +149,7 @@ fn id_in(traceparent: &Value) -> &str {
 }
 
 #[test]
-fn spans_are_nested_and_say_what_they_are_told() {
+fn spans_are_nested_and_have_their_attributes() {
     for is_worker in IS_WORKER {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker, &[]);

@@ -180,7 +180,7 @@ fn a_client_that_leaves_is_an_error_by_when_it_leaves() {
 
 /// Neither the client nor an exception is to blame.
 #[test]
-fn a_script_that_writes_less_than_it_has_announced_is_an_error_of_its_own() {
+fn a_response_shorter_than_its_length_is_an_error() {
     let spans = Spans::collect();
     let svc = start(&spans, &[]);
     let mut client = send(&svc, "/?do=short");

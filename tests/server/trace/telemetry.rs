@@ -322,7 +322,7 @@ fn a_full_queue_drops_records_and_standard_output_has_them() {
 }
 
 #[test]
-fn what_is_rejected_in_part_is_counted_and_told() {
+fn partial_rejections_are_counted_and_logged() {
     for protocol in PROTOCOLS {
         let collector = Collector::start();
         collector.say(Says::Partial);

@@ -246,7 +246,7 @@ fn what_the_boot_script_opens_reads_no_request() {
 }
 
 #[test]
-fn who_reads_what_another_request_has_opened_is_told() {
+fn reading_the_body_of_another_request_warns() {
     let svc = start(&LOOPS[0].1.replace(
         "handle(...)",
         r"function () {

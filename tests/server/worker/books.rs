@@ -119,7 +119,7 @@ fn a_destructor_that_waits_is_one_of_the_fibers_of_its_worker() {
 }
 
 #[test]
-fn garbage_that_is_freed_in_nobody_s_name_keeps_its_worker_busy() {
+fn garbage_freed_between_requests_keeps_its_worker_busy() {
     let svc = start(&[]);
     assert_eq!(svc.get("/garbage?name=a").text(), "done");
     until_inside(&svc, "a");

@@ -148,7 +148,7 @@ fn a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error() {
 }
 
 #[test]
-fn a_jump_out_of_a_destructor_leaves_nothing_to_those_who_come_after() {
+fn a_bailout_out_of_a_destructor_leaves_nothing_to_later_requests() {
     const HANDLER: &str = r#"
 final class Failing { public function __destruct() { str_repeat('x', PHP_INT_MAX >> 4); } }
 function handle(): void

@@ -189,7 +189,7 @@ fn a_request_and_a_task_are_outside_of_a_fiber_to_event_loops() {
 }
 
 #[test]
-fn a_boot_script_has_loops_of_its_own() {
+fn a_boot_script_has_separate_loops() {
     let entry = r"<?php require __DIR__ . '/boot.php';
         $driver = Revolt\EventLoop::getDriver();
         Svc\Worker::serve(function () {

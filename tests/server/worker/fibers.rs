@@ -110,7 +110,7 @@ fn send(svc: &Svc, path: &str) -> Client {
 }
 
 #[test]
-fn each_request_has_an_identity_of_its_own_and_is_outside_of_a_fiber() {
+fn each_request_has_an_identity_and_is_outside_of_a_fiber() {
     let svc = start();
     let mut clients: Vec<_> = (0..5).map(|n| send(&svc, &format!("/identity?n={n}"))).collect();
     for client in &mut clients {
@@ -155,7 +155,7 @@ fn a_request_waits_for_a_stream() {
 }
 
 #[test]
-fn a_request_that_waits_hears_of_the_end_of_its_stream() {
+fn a_waiting_request_notices_the_end_of_its_stream() {
     let svc = start();
     let carried = |count: f64| {
         eventually("so many wait", || svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) == count);
@@ -181,7 +181,7 @@ fn where_nothing_can_switch_it_blocks() {
 }
 
 #[test]
-fn all_who_are_due_wake_up() {
+fn all_due_requests_wake_up() {
     let svc = start();
     let began = Instant::now();
     let mut clients: Vec<_> = (0..200).map(|n| send(&svc, &format!("/sleep?s=0.3&n={n}"))).collect();
@@ -305,7 +305,7 @@ fn callbacks_of_replacements_may_wait_whatever_their_expressions() {
 }
 
 #[test]
-fn a_fiber_that_waits_in_an_included_file_costs_nobody_an_object() {
+fn a_fiber_that_waits_in_an_included_file_leaks_no_object() {
     let worker = r#"<?php
 final class Told {
     public static int $gone = 0;

@@ -71,7 +71,7 @@ fn what_is_keyed_by_a_request_is_never_another_one_s() {
 }
 
 #[test]
-fn nobody_calls_what_a_request_runs_in() {
+fn scripts_cannot_call_the_root_frame() {
     let handler = r"
         try {
             (new ReflectionMethod('Svc\Worker', 'request'))->invoke(null);
@@ -121,7 +121,7 @@ fn a_request_that_fills_the_collector_alone_has_it_run() {
 }
 
 #[test]
-fn nobody_waits_while_a_collection_runs() {
+fn no_request_waits_while_a_collection_runs() {
     let boot = r"
         final class Waiting
         {
@@ -228,7 +228,7 @@ fn nothing_that_a_script_prints_goes_to_the_server_s_own_output() {
 }
 
 #[test]
-fn a_collection_leaves_whoever_sorts_alone() {
+fn a_collection_does_not_affect_a_sort() {
     let handler = r"
         if (isset($_GET['leave'])) {
             // A fiber that waits inside a sort, and is garbage.

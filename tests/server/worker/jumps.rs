@@ -108,7 +108,7 @@ fn a_fatal_error_in_a_session_handler_s_methods() {
 }
 
 #[test]
-fn a_file_that_does_not_compile_is_told_and_nothing_else() {
+fn a_file_that_does_not_compile_is_only_reported() {
     let case = "
         file_put_contents(__DIR__ . '/broken.php', '<?php function twice() {} function twice() {}');
         touch(__DIR__ . '/broken.php', time() - 10);

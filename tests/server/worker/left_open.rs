@@ -453,7 +453,7 @@ fn the_last_of_those_that_use_a_connection_cleans_up() {
 
 /// With owners, a request that waits for another request's persistent connection is not one of its users yet.
 #[test]
-fn who_waits_for_a_persistent_connection_finds_it_clean() {
+fn a_persistent_connection_is_clean_for_the_next_waiter() {
     let Some(backends) = backends() else { return };
     let server = start(&backends.server("net"), "serve");
     for name in ["pg_dropped", "dropped", "my_dropped"] {

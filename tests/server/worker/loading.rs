@@ -129,7 +129,7 @@ fn sources_that_come_by_and_by_are_not_mixed() {
 }
 
 #[test]
-fn an_autoloader_that_fails_keeps_its_class_from_nobody() {
+fn a_failed_autoloader_leaves_its_class_loadable() {
     let svc = start();
     let mut beside = send(&svc, "/beside");
     eventually("it is inside", || svc.root().join("inside").exists());

@@ -124,12 +124,12 @@ fn take_turns(svc: &Svc, (beside, expected): (&str, &str)) {
 }
 
 #[test]
-fn who_waits_for_a_session_has_its_answer_at_its_limit() {
+fn a_wait_for_a_session_ends_at_the_limit() {
     waits_until_its_limit(&start());
 }
 
 #[test]
-fn who_asks_for_the_lock_of_a_session_has_its_answer_at_its_limit() {
+fn a_wait_for_the_lock_of_a_session_ends_at_the_limit() {
     let folder = tempfile::tempdir().unwrap();
     waits_until_its_limit(&start_asking(folder.path()));
 }

@@ -58,7 +58,7 @@ fn a_worker_survives_the_end_of_all_streams() {
 }
 
 #[test]
-fn a_stream_is_not_closed_under_who_waits_for_its_lock() {
+fn a_stream_is_not_closed_during_a_wait_for_its_lock() {
     let svc = start_worker();
     let held = std::fs::File::create(svc.root().join("lock")).unwrap();
     flock(&held, FlockOperation::LockExclusive).unwrap();

@@ -366,7 +366,7 @@ fn a_handler_that_ends_long_after_its_answer_ends_the_wedge(scene: &Scene<'_>) {
 }
 
 #[test]
-fn requests_that_hold_a_worker_up_and_those_that_wedge_the_pool_are_told() {
+fn stuck_requests_and_a_wedged_pool_are_reported() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("worker.php"), WORKER).unwrap();
     let settings = [

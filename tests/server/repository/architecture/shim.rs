@@ -281,7 +281,7 @@ fn circles(arrows: &Arrows) -> Vec<String> {
 }
 
 #[test]
-fn definitions_are_told_from_what_only_looks_like_one() {
+fn definitions_are_recognised() {
     let source = read(
         "/* void commented(void) { } */\n#define macro(x) \\\n    other(x)\nextern int elsewhere;\nZEND_CACHE_DEFINE()\n\n\
          __thread context *current;\nstatic struct {\n    int member;\n} own[4];\nint prototype(int);\n\
