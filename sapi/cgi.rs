@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_trusted_proxy_tells_takes_the_place_of_what_the_server_sees() {
+    fn fields_of_a_trusted_proxy_replace_those_of_the_connection() {
         let text = "GET / HTTP/1.1\r\nHost: inner:8080\r\n\r\n";
         let mut forwarded = request(text, Script::default(), Body::Empty);
         forwarded.https = true;

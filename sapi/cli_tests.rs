@@ -110,7 +110,7 @@ fn help_and_version_have_words_and_letters() {
 }
 
 #[test]
-fn what_is_not_understood_is_named() {
+fn unknown_arguments_are_named() {
     for (words, expected) in [
         (&["--loud"][..], "--loud: unknown option; see svc help"),
         (&["--listn", ":80"], "--listn: unknown option; did you mean --listen?"),

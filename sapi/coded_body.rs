@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_announced_is_cut() {
+    fn a_body_longer_than_announced_is_cut() {
         let mut body = body(Some(5));
         let first = body.piece(b"one ", Urgency::Flush).unwrap();
         let (last, is_complete) = body.end(b"two", true);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shorter_than_announced_or_broken_off_has_all_its_bytes_and_no_end() {
+    fn a_short_or_aborted_body_has_all_its_bytes_and_no_end() {
         for (announced, is_complete) in [(Some(9), true), (Some(7), false), (None, false)] {
             let mut body = body(announced);
             let first = body.piece(b"one ", Urgency::Flush).unwrap();

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_changed_come_or_gone_is_named() {
+    fn changed_added_and_removed_files_are_named() {
         let root = tempfile::tempdir().unwrap();
         let file = |name: &str| root.path().join(name);
         fs::create_dir(file("conf.d")).unwrap();

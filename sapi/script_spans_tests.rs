@@ -35,7 +35,7 @@ fn a_list_holds_no_more_than_a_text() {
 }
 
 #[test]
-fn what_is_cut_or_dropped_takes_no_room() {
+fn truncated_and_dropped_values_take_no_room() {
     let (mut attributes, mut bytes_left) = (Attributes::default(), SPAN_BYTES_MAX);
     for name in ["a", "b", "c"] {
         set(&mut attributes, &given(name, AttributeValue::Ints(vec![1; 100_000])), &LIMITS, &mut bytes_left);
@@ -65,7 +65,7 @@ fn an_attribute_that_is_set_again_takes_the_room_of_its_last_value() {
 }
 
 #[test]
-fn what_does_not_fit_is_counted_and_no_earlier_value_stands_for_it() {
+fn an_oversized_value_is_counted_and_replaces_the_earlier_one() {
     let (mut attributes, mut bytes_left) = (Attributes::default(), 300);
     let long = [b'x'; 200];
     set(&mut attributes, &given("a", AttributeValue::Text(&long)), &LIMITS, &mut bytes_left);

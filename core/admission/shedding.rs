@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_refused_so_far_is_news_only_when_there_is_more() {
+    fn refusals_are_reported_only_when_there_are_new_ones() {
         let (mut episodes, start) = (SheddingEpisodes::default(), crate::time::now());
         let mut seen = Vec::new();
         for (second, queue_full) in [(0, 0), (1, 3), (2, 3), (3, 8)] {

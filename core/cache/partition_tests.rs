@@ -258,7 +258,7 @@ fn the_capacity_holds_and_a_scan_evicts_no_favourite() {
 }
 
 #[test]
-fn what_is_too_large_is_not_stored() {
+fn large_responses_are_not_stored() {
     let mut scene = Scene::new(1 << 20);
     let lead = scene.lead("/a", "");
     let entry = scene.entry("", &[MINUTE], 300_000);

@@ -39,7 +39,7 @@ fn every_level_gives_back_what_it_was_given() {
 }
 
 #[test]
-fn what_is_flushed_can_be_decoded_at_once() {
+fn flushed_output_can_be_decoded_at_once() {
     for coding in Coding::ALL {
         let (mut encoder, mut out, mut said) = (Encoder::new(coding, 5).unwrap(), Vec::new(), Vec::new());
         for number in 0..50 {

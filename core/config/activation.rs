@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_stops_the_start() {
+    fn malformed_values_stop_the_start() {
         for (count, names, part) in [
             ("x", "http", "LISTEN_FDS: \"x\" is not a number"),
             ("-1", "http", "LISTEN_FDS"),

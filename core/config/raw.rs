@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_setting_is_noticed() {
+    fn variables_similar_to_settings_are_noticed() {
         let name = |name: &str, meant| vec![(name.to_owned(), meant)];
         for (variable, meant) in [
             ("MAX_CONECTIONS", "MAX_CONNECTIONS"),

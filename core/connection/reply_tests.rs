@@ -68,7 +68,7 @@ fn a_broken_reply_has_no_last_chunk() {
 }
 
 #[test]
-fn what_is_longer_than_announced_is_cut() {
+fn a_body_longer_than_announced_is_cut() {
     let parts = vec![head(Some(2)), data("abc"), data("de"), Part::End(End::Complete)];
     assert_eq!(sent(parts, |_| Frame::Length { left: 2 }), (Some(2), "ab".to_owned(), End::Complete));
 }

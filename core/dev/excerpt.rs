@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_not_read() {
+    fn only_regular_files_are_read() {
         assert_eq!(read(Path::new("/dev/zero"), 1), None);
         assert_eq!(read(Path::new("/"), 1), None);
         assert_eq!(read(Path::new("/a/b.php(3) : eval()'d code"), 1), None);

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_again_survives_a_scan() {
+    fn frequently_requested_entries_survive_a_scan() {
         let scene = Scene::with(ROOM, true);
         let held = asset(50_000);
         scene.put("/logo", &held, 0);

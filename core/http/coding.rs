@@ -200,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_client_refuses_or_does_not_name_it_never_gets(
+        fn refused_and_unnamed_codings_are_never_sent(
             members in prop::collection::vec(
                 (prop::sample::select(vec!["br", "gzip", "zstd", "identity", "deflate"]), 0_u16..=3), 0..6),
         ) {

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_weight_is_unreadable() {
+    fn invalid_weights_are_unreadable() {
         for text in
             ["a;q", "a;q=", "a;q=2", "a;q=1.001", "a;q=.5", "a;q=0.1234", "a;q=-1", "a;q=0,5", "a;q=x"]
         {

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_begins_a_new_trace() {
+    fn a_malformed_traceparent_begins_a_new_trace() {
         let zero = "0".repeat(32);
         for line in [
             String::new(),

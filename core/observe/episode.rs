@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_again_soon_is_counted_and_later_is_another_episode() {
+    fn a_prompt_repetition_is_counted_and_a_later_one_is_another_episode() {
         let mut book = EpisodeBook::default();
         for second in [0, 59, 118, 178] {
             book.note(news(EpisodeKind::Stuck, EpisodeStep::Happened), at(second));

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_the_level_is_not_written() {
+    fn records_below_the_level_are_not_written() {
         let (reader, writer) = io::pipe().unwrap();
         let log = Log::start(Level::Warn, AccessLog::Off, writer).unwrap();
         log.emit(&Event::Stopped);

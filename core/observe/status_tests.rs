@@ -206,7 +206,7 @@ fn errors_of_php_are_counted_by_level_and_the_last_ones_have_a_place() {
 }
 
 #[test]
-fn what_ends_otherwise_is_counted_by_reason() {
+fn other_ends_are_counted_by_reason() {
     let metrics = Metrics::new();
     metrics.cancelled.incr(CancelReason::Timeout);
     metrics.refused.incr(ShedReason::WaitTimeout);
@@ -502,7 +502,7 @@ fn a_failed_deployment_is_reported_with_file_and_line() {
 }
 
 #[test]
-fn what_is_out_of_the_ordinary_has_a_name() {
+fn unusual_conditions_have_names() {
     let of = |facts: StatusFacts<'_>| report(&facts)["conditions"].clone();
     let probe = |workers, pool_stalled| ProbeFacts { workers, pool_stalled, ..PROBE };
     let none = probe(WorkerHealth::Running(0), false);

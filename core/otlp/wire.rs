@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_values_are_read_back() {
         let mut writer = Writer::behind(vec![0xff]);
         writer.varint(1, u64::MAX);
         writer.varint(2, 0);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_ends_the_reading() {
+    fn malformed_input_ends_the_reading() {
         for bytes in [
             &[0x08][..],
             &[0x0a, 5, b'x'],

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_comes_back_or_is_counted() {
+    fn overflow_is_returned_or_counted() {
         let inbox = PluginInbox::new();
         let question = || Arc::new(PluginQuestion::new(b"", b""));
         assert!((0..PLUGIN_REQUESTS_MAX).all(|_| inbox.ask(question())));

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_is_not_answered() {
+    fn an_abandoned_question_is_not_answered() {
         let question = PluginQuestion::new(b"", b"");
         question.give_up();
         assert!(!question.is_open() && !question.answer(PageOutcome::Failed));

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_link_leads_to_is_judged_by_rules_that_are_not_bound_to_the_root() {
+    fn targets_of_links_are_judged_by_unanchored_rules() {
         let denied = |text: &str, way: &str| rules(text).judge_file(way.as_bytes()) == Some(Denial::Path);
         assert!(denied("*.csv", "../../shared/a.csv") && denied("private/", "../private/a/b"));
         for bound in ["/shared", "/*\n!/storage", "/a.csv", "shared/a.csv/"] {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_public_is_denied_when_it_is_found_unless_a_rule_allows_it() {
+    fn private_files_are_denied_when_found_unless_a_rule_allows_them() {
         let builtin = Some(Denial::Builtin);
         let none = DenyRules::default();
         assert_eq!([none.judge_file(b"/app.sqlite"), none.judge_file(b"../a/dump.sql")], [builtin; 2]);

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn unreadable_files_are_reported() {
         let directory = directory(&[("500.html", &vec![b'x'; ERROR_PAGE_BYTES_MAX + 1])]);
         let error = ErrorPages::read(directory.path()).expect_err("too long").to_string();
         assert!(

@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memory_does_not_hold_waits_on_disk_in_one_run() {
+    fn output_beyond_memory_waits_on_disk_in_one_run() {
         let mailbox = mailbox(1 << 20);
         put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
         put_data(&mailbox, b"abc".to_vec()).unwrap();
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_replies_may_hold_bounds_each() {
+    fn the_memory_of_all_replies_bounds_each() {
         let spool = Spool::with_memory(std::env::temp_dir(), 1 << 20, 100_000);
         let (one, other) = (Mailbox::new(spool.clone()), Mailbox::new(spool.clone()));
         put_data(&one, vec![0; 90_000]).unwrap();

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_appended_is_read_back() {
+    fn appended_bytes_are_read_back() {
         let file = spool(100).create().unwrap();
         file.append(b"hello ").unwrap();
         file.append(b"world").unwrap();

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_counted() {
+    fn overflow_is_dropped_and_counted() {
         let queue = BatchQueue::new(2);
         assert_eq!(
             [1, 2, 3].map(|item| queue.offer(item)),

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_counted() {
+    fn overflow_is_dropped_and_counted() {
         let outbox = Outbox::new(2);
         (1..=5).for_each(|item| outbox.offer(item));
         assert_eq!(outbox.dropped_total(), 3);

@@ -204,7 +204,7 @@ fn a_thread_that_settles_is_not_notified() {
 }
 
 #[test]
-fn what_its_worker_drops_is_lost() {
+fn a_task_dropped_by_its_worker_is_lost() {
     let scene = Scene::new();
     let task = scene.running();
     let awaited = scene.awaited(&task);
@@ -230,7 +230,7 @@ fn only_a_running_task_without_an_outcome_is_stranded() {
 }
 
 #[test]
-fn what_becomes_of_a_detached_task_is_reported_once() {
+fn the_outcome_of_a_detached_task_is_reported_once() {
     for detached_first in [true, false] {
         let scene = Scene::new();
         let task = scene.running();

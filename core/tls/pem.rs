@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_certificate_in_its_section_is_left_out() {
+    fn data_after_a_certificate_in_its_section_is_left_out() {
         // A sequence of one byte, and another one.
         let text = "-----BEGIN TRUSTED CERTIFICATE-----\nMAEHMAEI\n-----END TRUSTED CERTIFICATE-----\n";
         assert_eq!(&certificates(text.as_bytes()).unwrap()[0][..], [SEQUENCE, 1, 7]);

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_exported_is_sampled_and_not_recorded() {
+    fn unexported_traces_are_sampled_and_not_recorded() {
         let mut trace = Trace::begin(FRESH);
         let config = tracer(RootSampler::AlwaysOn, |_| {}).config.clone();
         assert!(!Tracer::new(config, None).decide(&mut trace));

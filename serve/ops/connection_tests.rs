@@ -189,7 +189,7 @@ fn a_client_that_half_closes_is_answered_first() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_and_left() {
+fn unreadable_requests_are_refused_and_closed() {
     let long_field = format!("GET /healthz HTTP/1.1\r\nX: {}", "x".repeat(OPS_HEAD_BYTES_MAX));
     let long_target = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(OPS_HEAD_BYTES_MAX / 2));
     let many_fields = format!("GET /healthz HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(100));

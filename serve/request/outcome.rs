@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_drain_cuts_before_its_head_is_503_and_no_client_s_doing() {
+    fn a_request_aborted_by_the_drain_before_its_head_is_503_and_not_cancelled() {
         let (mut outcome, metrics) = offered();
         outcome.cut();
         assert!(!outcome.is_up_to_client());

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused() {
+    fn invalid_urls_are_refused() {
         for text in [
             "c",
             "c:4318",
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_has_no_credentials() {
+    fn shown_values_have_no_credentials() {
         let shown = |text| http(text).unwrap().to_string();
         assert_eq!(shown("https://user:pass@c/a?token=1"), "https://c/a");
         assert_eq!(shown("http://[::1]:4318"), "http://[::1]:4318/");

@@ -163,7 +163,7 @@ fn a_bad_endpoint_is_shown_without_its_credentials() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_listed_and_counts_as_unset() {
+fn unusable_values_are_listed_and_count_as_unset() {
     let table = [
         (
             "OTEL_EXPORTER_OTLP_PROTOCOL",

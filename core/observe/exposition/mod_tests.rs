@@ -215,7 +215,7 @@ fn caches_show_what_was_read_of_them() {
 }
 
 #[test]
-fn what_was_counted_is_what_is_shown() {
+fn counts_are_shown_unchanged() {
     let metrics = busy_metrics();
     let page = text(&metrics, &facts(), Format::Text);
     for line in [

@@ -68,7 +68,7 @@ fn facts_of_two_threads_are_delivered_or_counted() {
 }
 
 #[test]
-fn what_comes_before_the_end_is_taken_before_it() {
+fn items_before_the_end_are_taken_before_it() {
     explore(3, || {
         let inbox = Arc::new(PluginInbox::new());
         let other = {

@@ -187,7 +187,7 @@ fn a_task_that_its_thread_begins_learns_that_it_was_cancelled() {
 }
 
 #[test]
-fn what_becomes_of_a_detached_task_is_reported_once() {
+fn the_outcome_of_a_detached_task_is_reported_once() {
     explore(3, || {
         let (scene, heard) = (Scene::new(), Told::new());
         scene.pool.set_events(Arc::<Told>::clone(&heard));

@@ -37,7 +37,7 @@ fn a_client_that_is_gone_within_its_body_is_499_and_client_abort() {
 }
 
 #[test]
-fn what_the_drain_cuts_within_its_body_is_503_and_shutdown() {
+fn a_request_aborted_by_the_drain_in_its_body_is_503_and_shutdown() {
     let mut site = Site::start(&[("DRAIN_TIMEOUT_SECONDS", "1")]);
     let (mut client, mut other) = (site.client(), site.http2());
     client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");

@@ -24,7 +24,7 @@ fn a_drain_lets_requests_end_and_closes_idle_connections() {
 }
 
 #[test]
-fn what_was_sent_before_the_drain_is_answered() {
+fn requests_sent_before_the_drain_are_answered() {
     let mut site = Site::start(&[("IO_WORKERS", "1"), ("MAX_CONNECTIONS", "300")]);
     std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
     let mut kept: Vec<_> = (0..200).map(|_| site.client()).collect();
@@ -153,7 +153,7 @@ fn the_drain_deadline_cuts_off_what_is_left() {
 }
 
 #[test]
-fn what_is_abandoned_runs_in_a_drain_and_not_behind_its_deadline() {
+fn an_abandoned_request_runs_in_a_drain_and_not_after_its_deadline() {
     for (timeout, runs) in [("60", true), ("1", false)] {
         let settings =
             [("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", timeout), ("QUEUE_WAIT_TIMEOUT_MS", "600000")];

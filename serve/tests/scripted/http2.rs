@@ -276,7 +276,7 @@ fn a_connection_without_reader_ends() {
 }
 
 #[test]
-fn what_the_socket_has_not_taken_was_not_sent() {
+fn bytes_that_the_socket_has_not_accepted_are_not_sent() {
     let site = Site::start(&[("WRITE_TIMEOUT_SECONDS", "1")]);
     let mut client = Http2Client::connect_with(site.addr(), &[(setting::INITIAL_WINDOW_SIZE, 0x7fff_ffff)]);
     client.is_generous = false;

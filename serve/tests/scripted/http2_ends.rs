@@ -34,7 +34,7 @@ fn a_reset_withdraws_the_request_wherever_it_is() {
 }
 
 #[test]
-fn what_may_change_something_runs_although_it_was_reset_or_its_connection_closed() {
+fn unsafe_requests_run_after_a_reset_or_a_closed_connection() {
     let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "600000")]);
     let mut client = site.http2();
     client.ask("/wait/a");
@@ -179,7 +179,7 @@ fn a_drain_lets_streams_end_and_says_farewell() {
 }
 
 #[test]
-fn what_was_asked_before_the_drain_is_answered() {
+fn requests_before_the_drain_are_answered() {
     let mut site = Site::start(&[("IO_WORKERS", "1")]);
     std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
     let mut clients: Vec<_> = (0..50).map(|_| site.http2()).collect();

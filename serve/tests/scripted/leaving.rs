@@ -36,7 +36,7 @@ fn post(name: &str) -> String {
 }
 
 #[test]
-fn what_may_change_something_runs_although_its_client_has_left() {
+fn unsafe_requests_run_although_their_client_has_left() {
     let site = Site::start(&[
         ("PHP_WORKERS", "1"),
         ("QUEUE_CAPACITY", "1"),
@@ -105,7 +105,7 @@ fn the_setting_says_what_runs_although_its_client_has_left() {
 }
 
 #[test]
-fn what_is_abandoned_does_not_run_after_its_wait() {
+fn an_abandoned_request_does_not_run_after_its_wait() {
     let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "200")]);
     let mut running = site.client();
     running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -126,7 +126,7 @@ fn what_is_abandoned_does_not_run_after_its_wait() {
 }
 
 #[test]
-fn what_is_abandoned_and_cut_short_does_not_run() {
+fn an_incomplete_abandoned_request_does_not_run() {
     let site = Site::start(&[]);
     site.leave_within_body("/wait/b");
     site.check_books();

@@ -17,7 +17,7 @@ fn status(client: &mut Client, path: &str) -> u16 {
 }
 
 #[test]
-fn what_is_denied_does_not_reach_a_worker() {
+fn denied_requests_do_not_reach_a_worker() {
     let site = start("*.sql\nprivate/\n*.php\n", &[("PHP_DENY_PATHS", "/uploads/**")]);
     let mut client = site.client();
     for path in ["/a.sql", "/A.SQL", "/private", "/private/hello", "/index.php", "/hello/x.php"] {

@@ -83,7 +83,7 @@ fn a_worker_that_carries_something_leaves_work_to_an_idle_one() {
 }
 
 #[test]
-fn what_goes_on_after_its_answer_is_not_busy_and_ends_before_the_server() {
+fn a_request_running_after_its_answer_is_not_busy_and_ends_before_the_server() {
     let mut site = start(&[("PHP_WORKERS", "1")]);
     assert_eq!(site.client().get("/linger/a").text(), "answered");
     eventually("it is not busy", || site.shared().pool_facts().busy == 0);
@@ -468,7 +468,7 @@ fn a_request_is_handled_when_its_handler_has_ended_however_early_it_answers() {
 }
 
 #[test]
-fn what_a_dying_worker_lets_go_of_was_neither_handled_nor_finished() {
+fn requests_of_a_dying_worker_are_neither_handled_nor_finished() {
     let site = start(&[("PHP_WORKERS", "1")]);
     let mut waiting = [parked(&site, "a"), parked(&site, "b")];
     assert_eq!(site.client().get("/panic").status, 500);

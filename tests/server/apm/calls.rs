@@ -500,7 +500,7 @@ fn the_state_of_the_trace_goes_along() {
 }
 
 #[test]
-fn what_is_not_recorded_passes_its_decision_on() {
+fn an_unrecorded_trace_propagates_its_decision() {
     let spans = Spans::collect();
     let backend = server();
     let script = format!(

@@ -218,7 +218,7 @@ fn an_address_of_ipv6_is_listened_on() {
 }
 
 #[test]
-fn what_svc_lacks_is_refused() {
+fn options_that_svc_lacks_are_refused() {
     let Some(shop) = Shop::new() else { return };
     for option in ["--https", "--http-redirect", "--poll", "--caddyfile=x", "--rr-config=x"] {
         let name = option.split('=').next().unwrap();

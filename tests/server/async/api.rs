@@ -109,7 +109,7 @@ fn a_result_is_returned_by_each_await() {
 }
 
 #[test]
-fn what_is_no_list_of_tasks_is_refused() {
+fn invalid_lists_of_tasks_are_refused() {
     const FUNCTIONS: [&str; 3] = ["await_all", "await_any", "await_race"];
     let cases = FUNCTIONS.iter().flat_map(|function| {
         [

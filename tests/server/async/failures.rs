@@ -210,7 +210,7 @@ fn the_time_limit_of_a_classic_request_ends_its_wait() {
 }
 
 #[test]
-fn what_a_task_leaves_unsaid_is_logged() {
+fn unreported_failures_and_messages_are_logged() {
     let code = r"
         function detached() { Svc\async(fn () => throw new DomainException('nobody hears this'))->detach(); return 1; }
         function awaited() { return tried(fn () => Svc\async(fn () => throw new DomainException('somebody hears this'))->await()); }

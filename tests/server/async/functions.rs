@@ -98,7 +98,7 @@ fn static_variables_begin_at_their_declared_value() {
 }
 
 #[test]
-fn what_is_no_independent_function_is_refused() {
+fn functions_that_depend_on_their_request_are_refused() {
     let cases = [
         (r"return Svc\async((new Base)->bound());", r"Svc\Async\TransferException: *static*"),
         (r"return Svc\async((new Base)->unbound());", r"Svc\Async\TransferException: *static*"),

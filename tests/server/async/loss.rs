@@ -87,7 +87,7 @@ fn is_back(server: &TaskSvc) -> bool {
 }
 
 #[test]
-fn what_a_lost_thread_ran_fails_and_the_thread_boots_anew() {
+fn tasks_of_a_lost_thread_fail_and_the_thread_boots_again() {
     for mode in MODES {
         let place = tempfile::tempdir().unwrap();
         let server = start(place.path(), "1", mode);
@@ -109,7 +109,7 @@ fn what_a_lost_thread_ran_fails_and_the_thread_boots_anew() {
 }
 
 #[test]
-fn what_other_threads_run_goes_on() {
+fn tasks_on_other_threads_continue() {
     for mode in MODES {
         let place = tempfile::tempdir().unwrap();
         let server = start(place.path(), "2", mode);

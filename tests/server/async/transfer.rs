@@ -204,7 +204,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_cannot_cross_is_refused_with_its_place() {
+fn untransferable_values_are_refused_with_their_place() {
     let svc = start("", &[], &["memory_limit=1G"]);
     for (values, message) in REFUSED {
         assert_eq!(run(&svc, &format!("echo caught(fn () => test_pack({values}));")), *message, "{values}");
@@ -227,7 +227,7 @@ fn with_fault(place: &str, fault: &str) -> String {
 }
 
 #[test]
-fn what_a_callback_throws_is_the_previous_of_the_refusal() {
+fn an_exception_of_a_callback_is_the_previous_of_the_refusal() {
     let svc = start("", &[], &[]);
     let argument = |callback: &str| match callback {
         "__serialize" => "argument 1: an object of the class FaultyMagic could not be serialized",

@@ -174,7 +174,7 @@ fn objects_keep_their_identity_within_a_dispatch() {
 }
 
 #[test]
-fn what_cannot_cross_is_refused_where_it_is_passed() {
+fn untransferable_values_are_refused_where_they_are_passed() {
     let cases = [
         (
             r"return Svc\async(same(...), ['user' => ['photo' => fopen('php://memory', 'r')]]);",

@@ -113,7 +113,7 @@ fn both_protocols_share_it() {
 }
 
 #[test]
-fn what_may_not_be_stored_is_not() {
+fn uncacheable_responses_are_not_stored() {
     in_each_mode(|svc| {
         let mut run = 0;
         for fields in [
@@ -179,7 +179,7 @@ fn some_requests_are_not_for_the_cache() {
 }
 
 #[test]
-fn what_a_client_forges_is_answered_and_not_stored() {
+fn responses_to_forged_requests_are_not_stored() {
     let svc = cached(&[]);
     let page = url("a", &[MINUTE]);
     for run in 1..=2 {
@@ -475,7 +475,7 @@ fn a_response_that_is_flushed_is_stored_too() {
 }
 
 #[test]
-fn what_fails_is_not_stored() {
+fn failed_responses_are_not_stored() {
     in_each_mode(|svc| {
         let page = url("a", &[MINUTE]);
         for failure in ["exception", "fatal"] {

@@ -99,7 +99,7 @@ fn a_response_may_have_records_of_all_kinds() {
 }
 
 #[test]
-fn what_is_no_response_is_502() {
+fn a_malformed_response_is_502() {
     let acts: [(&str, Act); 12] = [
         ("nothing", |_| {}),
         ("garbage", |stream| write(stream, b"HTTP/1.1 200 OK\r\n\r\n")),

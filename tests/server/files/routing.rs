@@ -277,7 +277,7 @@ echo 'handled ', $path;
 "#;
 
 #[test]
-fn what_no_part_is_for_is_looked_for_on_disk_alone() {
+fn paths_outside_of_all_parts_are_looked_up_on_disk_only() {
     let files =
         [("index.php", "<?php echo 'index';"), ("api/index.php", VARIABLES), ("shop/index.html", "shop")];
     let svc = Svc::start(&files, &[("ENTRY_FILE", "/api/=api/index.php"), ("PHP_WORKERS", "1")]);

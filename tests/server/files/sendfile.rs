@@ -149,7 +149,7 @@ fn instructions_to_nginx_reach_only_a_proxy() {
 }
 
 #[test]
-fn what_a_client_says_of_these_fields_reaches_no_script() {
+fn these_fields_of_a_client_reach_no_script() {
     let svc = Svc::start(
         &[("headers.php", "<?php echo json_encode([array_change_key_case(getallheaders()), $_SERVER]);")],
         &[],

@@ -121,7 +121,7 @@ fn collect_meanwhile(server: &TaskSvc, function: &str, answer: &str) {
 }
 
 #[test]
-fn what_belongs_to_a_connection_in_use_is_freed_later() {
+fn objects_of_a_connection_in_use_are_freed_later() {
     with_each(|_, server| {
         server.tell("tie_statement");
         // The object is garbage again, and its connection is in use again.
@@ -147,7 +147,7 @@ fn a_statement_of_mysqli_is_freed_later() {
 }
 
 #[test]
-fn what_is_freed_after_its_destructor_waits_for_its_turn() {
+fn objects_freed_after_their_destructor_wait_for_the_connection() {
     with_each(|_, server| {
         server.tell("keep_statement");
         let (mut gate, mut inside) = wait_inside(server, "asks");

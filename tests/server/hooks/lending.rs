@@ -380,7 +380,7 @@ fn requests_that_wait_for_each_other_through_others_come_to_an_end() {
 }
 
 #[test]
-fn what_a_request_has_set_in_its_session_is_seen_by_no_other() {
+fn session_state_of_a_request_is_not_visible_to_others() {
     with_held(|server| {
         let (mut one, mut changing) = cross(server, "stateful_and_poll", "change_state");
         server.until("look");

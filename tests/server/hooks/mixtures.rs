@@ -229,7 +229,7 @@ fn is_expected(program: &str, index: usize, end: &str) -> bool {
 }
 
 #[test]
-fn what_ends_without_hooks_ends_with_them() {
+fn programs_that_end_without_hooks_end_with_them() {
     let (Some(my), Some(pg), Some(redis), Some(memcached), Some(extensions)) = (
         databases::mariadb(),
         databases::postgres(),

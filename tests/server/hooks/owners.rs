@@ -180,7 +180,7 @@ fn subclasses_and_tasks_have_owners_too() {
 }
 
 #[test]
-fn what_a_request_leaves_open_is_rolled_back() {
+fn open_transactions_of_a_request_are_rolled_back() {
     let ends =
         [("return", 200), ("exit", 200), ("throwing", 200), ("raw", 200), ("fatal", 500), ("limit", 504)];
     for (end, status) in ends {
@@ -279,7 +279,7 @@ fn the_younger_of_two_in_transactions_that_wait_for_each_other_is_refused() {
 }
 
 #[test]
-fn what_a_request_opens_is_its_own_until_its_end() {
+fn a_connection_belongs_to_the_request_that_opens_it_until_its_end() {
     with_each(|_, server| {
         let server = server.start_with(Mode::Worker, "Held::$db = connect(); count_rows();");
         let mut opener = server.send("keep_open", "0");
@@ -318,7 +318,7 @@ fn a_request_that_cannot_wait_is_refused() {
 }
 
 #[test]
-fn what_another_request_drops_is_freed_later() {
+fn objects_dropped_by_another_request_are_freed_later() {
     with_held(|_, server| {
         let (mut gate, mut inside) = hold(server, "read_half");
         let mut other = looks_in_vain(server, "drop_statement", "0");

@@ -281,7 +281,7 @@ fn interfaces_and_classes_of_all_kinds_fit() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn unsupported_classes_and_arguments_are_refused() {
     server().in_each_mode(|server| {
         let answer: Vec<String> = serde_json::from_str(&server.tell("refused")).unwrap();
         let expected = [

@@ -114,7 +114,7 @@ fn a_request_waits_for_the_transaction_of_another() {
 }
 
 #[test]
-fn what_a_request_leaves_open_is_undone() {
+fn open_transactions_of_sqlite_are_undone() {
     let server = server().start_with(Mode::Worker, "boot();");
     for place in ["", "&task"] {
         for end in [

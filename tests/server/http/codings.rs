@@ -115,7 +115,7 @@ fn a_higher_level_makes_less_of_the_same() {
 }
 
 #[test]
-fn what_a_script_flushes_arrives_before_it_ends() {
+fn flushed_output_arrives_before_the_script_ends() {
     let svc = start(&[]);
     for coding in CODINGS {
         let (mut client, steps) = (svc.client(), svc.root().join(coding));
@@ -166,7 +166,7 @@ fn output_that_waits_in_the_coding_is_flushed_too() {
 }
 
 #[test]
-fn what_must_not_be_coded_is_left_alone() {
+fn incompressible_responses_are_sent_unchanged() {
     let svc = start(&[]);
     let mut client = svc.client();
     for code in [
@@ -421,7 +421,7 @@ fn the_books_have_what_codings_saved() {
 }
 
 #[test]
-fn what_does_not_go_out_coded_is_not_in_the_books() {
+fn uncompressed_responses_are_not_counted() {
     let pages = tempfile::tempdir().unwrap();
     std::fs::write(pages.path().join("5xx.html"), "<p>ours").unwrap();
     let svc = start(&[("ERROR_PAGES_DIR", pages.path().to_str().unwrap())]);

@@ -115,7 +115,7 @@ fn limits_have_their_own_statuses() {
 }
 
 #[test]
-fn what_follows_a_body_is_the_next_request_and_nothing_else() {
+fn bytes_after_a_body_are_the_next_request() {
     let svc = start();
     let mut client = svc.client();
     client.send(concat!(

@@ -99,7 +99,7 @@ fn uploads_of_many_streams_are_exact() {
 }
 
 #[test]
-fn what_a_script_flushes_arrives_at_once() {
+fn flushed_output_arrives_at_once() {
     let events = "<?php header('Content-Type: text/event-stream');
         for ($i = 0; $i < 3; $i++) { echo \"data: $i\\n\\n\"; flush();
             while (!file_exists(__DIR__ . \"/go$i\")) { usleep(1000); clearstatcache(); } }";

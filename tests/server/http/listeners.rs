@@ -304,7 +304,7 @@ mod inherited {
     }
 
     #[test]
-    fn what_is_meant_for_another_process_is_ignored() {
+    fn sockets_for_another_process_are_ignored() {
         let svc = Svc::start(&[], &[("LISTEN_PID", "1"), ("LISTEN_FDS", "9"), ("LISTEN_FDNAMES", "x")]);
         assert_eq!(svc.get("/").status, 404);
     }

@@ -111,7 +111,7 @@ fn flush_reaches_the_client_while_the_script_runs() {
 }
 
 #[test]
-fn what_ends_in_an_error_looks_like_one() {
+fn a_response_that_ends_in_an_error_looks_like_one() {
     let files = [
         ("fatal.php", "<?php nothing();"),
         ("late.php", "<?php echo 'part'; flush(); nothing();"),

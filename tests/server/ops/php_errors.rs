@@ -210,7 +210,7 @@ const ENDING: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_ends_a_script_is_counted_once() {
+fn an_error_that_ends_a_script_is_counted_once() {
     let files: Vec<_> =
         FILES.into_iter().chain(ENDING.iter().map(|(name, text, _)| (*name, *text))).collect();
     let svc = Svc::start_with(&files, &[], &MUTED);

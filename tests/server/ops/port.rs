@@ -190,7 +190,7 @@ const CLOSED_SETS: &[(&str, &str, &[&str])] = &[
 ];
 
 #[test]
-fn what_is_counted_is_what_happened() {
+fn counts_equal_events() {
     let svc = Svc::start(PAGES, &[]);
     traffic(&svc);
     let page = settled(&svc);

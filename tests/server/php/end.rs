@@ -156,7 +156,7 @@ fn a_script_beyond_its_time_is_a_504() {
 }
 
 #[test]
-fn what_runs_after_the_time_limit_is_limited_too() {
+fn code_after_the_time_limit_is_limited_too() {
     let svc = start(&["max_execution_time=1"]);
     let response = run(&svc, "register_shutdown_function(function () { for (;;) {} }); for (;;) {}");
     assert_eq!(response.status, 504);
@@ -293,7 +293,7 @@ fn a_script_may_ignore_that_the_client_left() {
 }
 
 #[test]
-fn what_php_reports_is_a_record_with_level_file_and_line() {
+fn messages_of_php_are_records_with_level_file_and_line() {
     let script = "<?php
         error_log('said by error_log');
         trigger_error('a user warning', E_USER_WARNING);

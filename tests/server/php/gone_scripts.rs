@@ -133,7 +133,7 @@ fn the_front_controller_takes_over_what_a_script_has_left() {
 }
 
 #[test]
-fn what_runs_before_the_script_is_not_seen_twice() {
+fn code_before_the_script_does_not_run_twice() {
     let files = [
         ("index.php", SHOW),
         ("tool.php", "<?php echo 'tool';"),

@@ -140,7 +140,7 @@ fn a_reply_that_has_begun_breaks_off_at_the_limit() {
 }
 
 #[test]
-fn what_goes_on_after_its_reply_has_a_limit_and_no_second_answer() {
+fn a_script_running_after_its_reply_has_a_limit_and_no_second_answer() {
     let silence = Silence::new();
     for svc in each_mode(&[], &["max_execution_time=1", "default_socket_timeout=2"]) {
         let mut client = send(&svc, "a", &format!("echo 'done'; svc_finish_request(); {}", silence.read()));
@@ -160,7 +160,7 @@ fn no_limit_is_no_limit() {
 }
 
 #[test]
-fn what_runs_after_the_limit_has_the_same_time_again() {
+fn code_after_the_limit_has_the_same_time_again() {
     let silence = Silence::new();
     for svc in each_mode(&[], &["max_execution_time=1", "default_socket_timeout=2"]) {
         let root = svc.root().display();

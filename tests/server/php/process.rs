@@ -108,7 +108,7 @@ fn a_request_cannot_change_the_process() {
 }
 
 #[test]
-fn what_a_request_changes_of_its_thread_ends_with_it() {
+fn changes_of_a_thread_end_with_the_request() {
     let (_folder, library) = extension();
     server(&library).in_each_mode(|running| {
         for place in PLACES {

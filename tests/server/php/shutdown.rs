@@ -172,7 +172,7 @@ fn the_last_code_of_a_worker_has_a_limit() {
 
 #[cfg(feature = "worker")]
 #[test]
-fn what_a_worker_s_script_does_after_its_requests_has_a_limit() {
+fn code_of_a_worker_script_after_its_requests_has_a_limit() {
     for (name, serve) in LOOPS {
         let script = format!("<?php function handle() {{ echo 'fine'; }} {serve} for (;;) {{ }}");
         let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
@@ -185,7 +185,7 @@ fn what_a_worker_s_script_does_after_its_requests_has_a_limit() {
 
 #[cfg(feature = "async")]
 #[test]
-fn what_a_thread_for_tasks_closes_at_its_end_has_a_limit() {
+fn closing_streams_at_the_end_of_a_task_thread_has_a_limit() {
     let root = tempfile::tempdir().unwrap();
     let entry = root.path().join("entry.inc").display().to_string();
     std::fs::write(&entry, format!("<?php {ENDLESS} $kept = [opened('wrapper'), opened('filter')];"))

@@ -176,7 +176,7 @@ fn control_signals_work_from_any_sender() {
 
 /// The signal handlers of a script end with it: a reset to the default would let the next broken pipe end the server.
 #[test]
-fn what_a_script_sets_does_not_reach_the_process() {
+fn signal_settings_of_a_script_do_not_reach_the_process() {
     let (_folder, library) = extension();
     let code = r"
 function pipe(string $n): string { foreach ([1, 2, 13, 15, 25] as $s) { test_ignore($s); test_handled($s); test_block(-$s); } return status(); }

@@ -42,7 +42,7 @@ fn a_handle_is_good_for_one_callback_on_its_thread() {
 }
 
 #[test]
-fn what_is_malformed_is_refused_at_once_and_changes_nothing() {
+fn malformed_calls_are_refused_at_once_and_change_nothing() {
     let (_plugins, svc) = start();
     let get = |path: &str| svc.ask(&format!("/plugins/answers/{path}"));
     assert_eq!(get("codes").text(), "2 2 2, 2 2 2 2 3; 2 2 2 2; 2 2");

@@ -184,7 +184,7 @@ fn php_does_not_run_where_a_pattern_says_so_and_files_are_served() {
 }
 
 #[test]
-fn what_both_deny_counts_as_a_denied_path() {
+fn a_path_that_both_deny_counts_as_a_denied_path() {
     let svc = start(Some("/uploads/\n/admin/index.php\n"), &[("PHP_DENY_PATHS", "/uploads/**,/admin/**")]);
     for path in ["/uploads/x.php", "/admin/"] {
         assert_eq!(svc.get(path).status, 404, "{path}");
@@ -194,7 +194,7 @@ fn what_both_deny_counts_as_a_denied_path() {
 }
 
 #[test]
-fn what_is_never_public_counts_by_itself_unless_a_rule_or_a_pattern_denies_it_too() {
+fn private_files_count_separately_unless_a_rule_or_pattern_denies_them_too() {
     let files = [
         (".svcdeny", "/dumps/\nown.log\n"),
         ("a.log", "hidden"),

@@ -261,7 +261,7 @@ fn the_container_needs_no_rights_and_writes_only_where_it_may() {
 const PHP_DEFAULT_BYTES: u64 = 128 << 20;
 
 #[test]
-fn what_the_settings_allow_fits_into_the_memory_and_the_volume_of_the_container() {
+fn the_settings_fit_into_the_memory_and_the_volume_of_the_container() {
     let (_, config) = config();
     let mebibytes = |quantity: &str| quantity.strip_suffix("Mi").unwrap().parse::<u64>().unwrap() << 20;
     let limit = mebibytes(container()["resources"]["limits"]["memory"].as_str().unwrap());

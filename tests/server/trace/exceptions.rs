@@ -86,7 +86,7 @@ fn start(spans: &Spans, is_worker: bool) -> Svc {
 }
 
 #[test]
-fn what_a_body_throws_is_an_event_and_goes_on() {
+fn an_exception_of_a_body_is_an_event_and_propagates() {
     for is_worker in IS_WORKER {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker);
@@ -114,7 +114,7 @@ fn what_a_body_throws_is_an_event_and_goes_on() {
 
 /// PHP reports an exception from the end of a script in another way than one that leaves the script itself.
 #[test]
-fn what_is_thrown_at_the_end_of_a_script_is_an_event() {
+fn an_exception_at_the_end_of_a_script_is_an_event() {
     for is_worker in IS_WORKER {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker);

@@ -217,7 +217,7 @@ fn each_fiber_has_a_current_span() {
 }
 
 #[test]
-fn what_is_no_attribute_is_refused_everywhere() {
+fn invalid_attributes_are_refused_everywhere() {
     let refused = json!({
         "TypeError": 1, "0": "TypeError", "1": "ValueError", "2": "ValueError", "3": "Error", "4": "Exception",
         "5": "Error", "6": "Error", "7": "Exception",
@@ -390,7 +390,7 @@ fn a_task_continues_the_trace_of_its_requester() {
 }
 
 #[test]
-fn what_is_not_recorded_is_passed_on() {
+fn an_unrecorded_trace_is_propagated() {
     let spans = Spans::collect();
     let mut svc = start(&spans, false, &[("OTEL_TRACES_SAMPLER", "always_off")]);
     let response = svc.get("/?case=nested");

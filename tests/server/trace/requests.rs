@@ -222,7 +222,7 @@ fn a_header_that_is_cut_off_is_no_request() {
 }
 
 #[test]
-fn what_ends_a_script_is_an_event() {
+fn an_error_that_ends_a_script_is_an_event() {
     let spans = Spans::collect();
     let svc = start(&spans, &[]);
     for (query, status, error, class, message) in [
@@ -252,7 +252,7 @@ fn what_ends_a_script_is_an_event() {
 }
 
 #[test]
-fn what_happens_after_the_reply_belongs_to_the_run() {
+fn code_after_the_reply_belongs_to_the_run() {
     let spans = Spans::collect();
     let svc = start(&spans, &[]);
     assert_eq!(svc.get("/?do=finish").text(), "out");
@@ -345,7 +345,7 @@ fn without_workers_the_refusal_is_a_span_too() {
 }
 
 #[test]
-fn what_the_drain_refuses_is_exported_before_the_end() {
+fn requests_refused_by_the_drain_are_exported_before_the_end() {
     let spans = Spans::collect();
     let mut svc = start(&spans, &[("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", "1")]);
     let mut busy = send(&svc, "/?do=wait&n=a");

@@ -229,7 +229,7 @@ fn a_request_that_waits_keeps_its_body() {
 }
 
 #[test]
-fn what_the_boot_script_opens_reads_no_request() {
+fn streams_of_the_boot_script_read_no_request() {
     for (name, serve) in LOOPS {
         let boot = r"
             Kept::$all = [input(), new SplFileObject('php://input', 'r')];

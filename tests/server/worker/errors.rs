@@ -151,7 +151,7 @@ fn an_exception_costs_its_request_only() {
 }
 
 #[test]
-fn what_php_says_of_a_form_is_nothing_for_the_error_handler() {
+fn messages_of_php_about_a_form_do_not_reach_the_error_handler() {
     const HANDLER: &str = "<?php
         set_error_handler(static fn ($level, $message) => throw new ErrorException($message));
         Svc\\Worker::serve(function () {
@@ -212,7 +212,7 @@ fn endless_recursion_is_an_error_like_others() {
 }
 
 #[test]
-fn what_a_handler_of_exceptions_throws_is_an_error() {
+fn an_exception_of_an_exception_handler_is_an_error() {
     let svc = start();
     assert_eq!(svc.get("/in-handler").status, 500);
     eventually("it is logged", || {

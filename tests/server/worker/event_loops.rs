@@ -209,7 +209,7 @@ fn a_boot_script_has_separate_loops() {
 }
 
 #[test]
-fn what_a_request_leaves_in_its_loop_ends_with_it() {
+fn objects_in_the_loop_of_a_request_end_with_it() {
     let svc = start(SERVE, true, "all");
     for place in ["request", "task"] {
         for n in 0..3 {

@@ -129,7 +129,7 @@ fn requests_use_fibers_and_wait_in_them() {
 }
 
 #[test]
-fn what_a_request_waits_in_is_not_another_one_s_to_switch() {
+fn a_waiting_fiber_cannot_be_switched_by_another_request() {
     let svc = start();
     let refused = svc.get("/suspend").text();
     assert!(refused.starts_with("Cannot suspend outside of"), "{refused}");

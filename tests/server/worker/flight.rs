@@ -53,7 +53,7 @@ fn a_throwing_header_callback_costs_its_own_request() {
 }
 
 #[test]
-fn what_is_keyed_by_a_request_is_never_another_one_s() {
+fn data_keyed_by_a_request_never_belongs_to_another_one() {
     let handler = r"
         $own = Svc\Request::current();
         $had = isset($GLOBALS['map'][$own]);

@@ -54,7 +54,7 @@ function answer_all(): void { while (frankenphp_handle_request(answer(...))) { }
 "#;
 
 #[test]
-fn what_destructors_send_between_requests_is_for_no_response() {
+fn output_of_destructors_between_requests_is_discarded() {
     for (boot, place) in [("", ""), ("answer_all();", ""), ("", "&task")] {
         let server = TaskServer::new(HEADERS).set("PHP_WORKERS", "1").set("ASYNC_WORKERS", "1");
         let server = server.directive("session.use_cookies=1").start_with(Mode::Worker, boot);

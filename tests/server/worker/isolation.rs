@@ -107,7 +107,7 @@ Svc\Worker::serve(function () {
 }
 
 #[test]
-fn what_extensions_keep_is_a_requests_own() {
+fn state_of_extensions_belongs_to_the_request() {
     let svc = start_with(EXTENSIONS);
     let of = |path: &str| {
         let response = svc.get(path);
@@ -175,7 +175,7 @@ Svc\Worker::serve(function () {
 });"#;
 
 #[test]
-fn what_destructors_do_at_the_end_is_its_request_s() {
+fn destructors_at_the_end_run_on_behalf_of_their_request() {
     let mut svc = Svc::start(
         &[("worker.php", LATE)],
         &[("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")],

@@ -418,7 +418,7 @@ fn no_lock_of_a_session_is_left() {
 }
 
 #[test]
-fn what_the_boot_script_has_locked_is_kept() {
+fn locks_of_the_boot_script_are_kept() {
     let Some(backends) = backends() else { return };
     let boot = "boot(); Held::$pdo['my']->query(\"SELECT GET_LOCK('boot', 0)\")->fetchAll(); \
         Held::$pdo['pg']->query('SELECT pg_advisory_lock(8)')->fetchAll();";
@@ -501,7 +501,7 @@ fn the_end_of_a_forked_child_ends_nothing() {
 }
 
 #[test]
-fn what_the_boot_script_leaves_open_reaches_no_request() {
+fn open_transactions_of_the_boot_script_reach_no_request() {
     let Some(backends) = backends() else { return };
     for hooks in ["none", "net"] {
         let boot = "boot(); leave_pdo_my(); leave_my_rows(); leave_pg_copy_in(); leave_redis();";

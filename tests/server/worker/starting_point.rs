@@ -25,7 +25,7 @@ fn text(svc: &Svc, path: &str) -> String {
 }
 
 #[test]
-fn what_is_changed_in_place_is_the_request_s_own() {
+fn values_changed_in_place_belong_to_the_request() {
     for full in [false, true] {
         let mut svc = start(full);
         let neutral = text(&svc, "/?do=look");
@@ -128,7 +128,7 @@ fn a_context_notifies_whom_its_own_request_has_named() {
 }
 
 #[test]
-fn what_a_request_has_registered_is_freed_with_it() {
+fn registrations_of_a_request_are_freed_with_it() {
     let svc = start(true);
     let used = || text(&svc, "/?do=memory").parse::<i64>().unwrap();
     let many = |count: usize| {

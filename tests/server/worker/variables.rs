@@ -38,7 +38,7 @@ fn ask(svc: &Svc, path: &str, fields: &str) -> String {
 }
 
 #[test]
-fn what_a_script_does_to_its_variables_is_nothing_to_the_next_request() {
+fn changes_of_variables_do_not_reach_the_next_request() {
     let svc = start();
     for round in 0..50 {
         let fields = "X-A: first\r\nX-B: second\r\n";
@@ -97,7 +97,7 @@ Svc\Worker::serve(function () {
 }
 
 #[test]
-fn what_a_script_does_to_its_environment_is_nothing_to_the_next_request() {
+fn changes_of_the_environment_do_not_reach_the_next_request() {
     const BOOT: &str = r#"<?php
 $_ENV = ['a' => 'boot', 'b' => ['c' => 'boot'], 'd' => 'boot'];
 $_ENV['self'] = &$_ENV['b'];
