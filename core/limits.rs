@@ -521,7 +521,7 @@ const _: () = assert!(CODING_WINDOW_LOG > 16, "Brotli is many times slower in wi
 const _: () = assert!(PLUGIN_LATE_AFTER.as_secs() < PLUGIN_FAILED_AFTER.as_secs(), "late before failed");
 const _: () = assert!(OPS_HEAD_BYTES_MAX <= HEAD_BYTES_MAX, "the operations port is the stricter one");
 const _: () =
-    assert!(STATIC_FRESH.as_millis() < STATIC_STALE.as_millis(), "somebody looks before all have to wait");
+    assert!(STATIC_FRESH.as_millis() < STATIC_STALE.as_millis(), "a check begins before requests wait");
 const _: () =
     assert!(HTTP2_CONNECTION_WINDOW_BYTES <= HTTP2_WINDOW_BYTES_MAX, "a connection fits its streams");
 const _: () =

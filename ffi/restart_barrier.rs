@@ -152,7 +152,7 @@ impl BarrierState {
 
     /// Asks, for a request inside, to restart the cache. Returns whether it may.
     fn want_restart(&mut self, now: Instant) -> bool {
-        debug_assert!(self.inside > 0, "who restarts is inside");
+        debug_assert!(self.inside > 0, "the thread that restarts is inside");
         if self.users > 0 {
             // These workers stay longer than requests can be held back.
             return false;
@@ -243,7 +243,7 @@ impl Barrier {
     /// be called by a thread that is inside or a user.
     pub(crate) fn pin(&'static self) -> CachePin {
         let mut state = self.lock();
-        debug_assert_ne!(state.mode, Mode::Exclusive, "somebody uses the cache while it restarts");
+        debug_assert_ne!(state.mode, Mode::Exclusive, "the cache is in use while it restarts");
         state.inside += 1;
         CachePin(self)
     }

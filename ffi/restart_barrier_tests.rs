@@ -25,7 +25,7 @@ fn others_inside_make_the_barrier_gather() {
     assert!(!state.want_restart(now));
     assert_eq!(state.enter(now), Some(GATHER_MAX), "newcomers are held back");
     assert!(!state.leave());
-    assert!(state.leave(), "the last one out tells those who wait");
+    assert!(state.leave(), "the last one out wakes the waiting threads");
     assert_eq!(state.enter(now), None, "one of them is let in, alone");
     assert_eq!(state.enter(now), Some(GATHER_MAX), "and no other one before it has restarted");
     assert!(state.want_restart(now));
@@ -109,7 +109,7 @@ fn a_slow_script_opens_the_barrier_again() {
     let later = now + GATHER_MAX;
     assert_eq!(state.enter(later), None);
     assert!(!state.want_restart(later));
-    assert_eq!(state.enter(later), None, "nobody is held back while the barrier rests");
+    assert_eq!(state.enter(later), None, "an idle barrier holds no request back");
     assert!(!state.want_restart(later + RETRY_AFTER));
     assert_eq!(state.enter(later + RETRY_AFTER), Some(GATHER_MAX), "and then it tries again");
 }
@@ -136,7 +136,7 @@ fn a_worker_that_uses_the_cache_is_not_waited_for() {
     assert_eq!(state.enter(now), None);
     assert!(state.note_wanted());
     assert!(!state.want_restart(now));
-    assert_eq!(state.enter(now), None, "nobody is held back");
+    assert_eq!(state.enter(now), None, "no request is held back");
     assert!(!state.note_wanted(), "it is no news");
 }
 

@@ -144,7 +144,7 @@ mod tests {
             let mut decoder = flate2::read::GzDecoder::new(&coded[..]);
             decoder.read_exact(&mut text).unwrap();
             assert_eq!(&text, b"one two");
-            assert!(decoder.read(&mut text).is_err(), "an end that nobody wrote");
+            assert!(decoder.read(&mut text).is_err(), "an end that was not written");
         }
     }
 

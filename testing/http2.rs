@@ -369,7 +369,7 @@ impl Http2Client {
     }
 
     fn heard_mut(&mut self, id: u32) -> &mut Heard {
-        self.streams.get_mut(&id).unwrap_or_else(|| panic!("a frame for stream {id}, which nobody opened"))
+        self.streams.get_mut(&id).unwrap_or_else(|| panic!("a frame for the unknown stream {id}"))
     }
 
     fn note(&mut self, frame: &Frame) {

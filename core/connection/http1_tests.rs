@@ -77,7 +77,7 @@ fn serving_leads_to_lingering_where_a_body_is_refused() {
     assert_eq!(ends(&bench), [(2, false)]);
     assert_eq!(bench.send(&[b"hello", GET].concat()), Rest::Wait);
     assert_eq!(bench.connection.take_received(), 5, "what belongs to the body is counted");
-    assert!(bench.connection.streams().is_empty(), "nothing begins any more");
+    assert!(bench.connection.streams().is_empty(), "no further stream begins");
     assert_eq!(bench.send_end(), Rest::Close { is_whole: true });
 }
 

@@ -130,7 +130,7 @@ fn what_has_gone_is_no_longer_held() {
     assert_eq!(spool.memory_bytes(), whole, "it is in the output");
     let lent = reply.lend(out.take(10_000));
     reply.note_unsent(out.len());
-    assert!(spool.memory_bytes() <= whole && spool.memory_bytes() > whole - 8192, "somebody keeps it");
+    assert!(spool.memory_bytes() <= whole && spool.memory_bytes() > whole - 8192, "the reader keeps it");
     drop(lent);
     assert!(spool.memory_bytes() <= whole - 8192);
     drop(out.take(usize::MAX));

@@ -106,7 +106,7 @@ mod tests {
         let (first, max) = (HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_WINDOW_BYTES_MAX);
         assert_eq!(windows(u64::MAX, true, 8).last(), Some(&max));
         for product in [1, 10_000, u64::from(first / 2) - 1] {
-            assert_eq!(windows(product, true, 8), [first; 8], "{product}: the window holds nobody back");
+            assert_eq!(windows(product, true, 8), [first; 8], "{product}: the window is no limit");
         }
         for shift in [0, 1, 2, 3] {
             let product = u64::from(first) << shift;

@@ -308,7 +308,7 @@ mod tests {
         scene.put("/a", &asset(10), 0);
         assert_eq!(scene.get("/a", 999), "good");
         assert_eq!(scene.get("/a", 1000), "stale");
-        assert_eq!(scene.get("/a", 1999), "good", "somebody is looking");
+        assert_eq!(scene.get("/a", 1999), "good", "a check is under way");
         assert_eq!(scene.get("/a", 2000), "old");
         assert_eq!(scene.get("/b", 0), "absent");
     }
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(scene.get("/a", 1500), "stale");
         scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(1500)));
         assert_eq!(scene.get("/a", 2400), "good");
-        assert_eq!(scene.get("/a", 2600), "stale", "and somebody is told again");
+        assert_eq!(scene.get("/a", 2600), "stale", "and another check is requested");
         // An earlier check has no newer information.
         scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(100)));
         assert_eq!(scene.get("/a", 2400), "good");

@@ -138,7 +138,7 @@ fn a_connection_is_used_again_only_at_rest() {
     assert_eq!(connection.take_answer(), accepted());
     assert!(connection.is_reusable());
     connection.receive(b"HTTP/1.1 408 Timeout\r\n\r\n");
-    assert!(!connection.is_reusable(), "nobody has asked");
+    assert!(!connection.is_reusable(), "without a request");
     assert!(!answered("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nmore", false).1);
     // A response that arrives before the request has been sent completely.
     let mut early = self::connection(ExportProtocol::HttpProtobuf);

@@ -133,7 +133,7 @@ fn a_stop_ends_the_installation_at_once_and_stops_what_was_initialised() {
         assert!(matches!(installing.join().unwrap(), Err(PluginStartError::Stopped)));
     });
     assert_eq!((good.calls(), slow.calls(), later.calls()), (vec![Init, Stop], vec![Init], vec![]));
-    assert_eq!(set.end(Duration::MAX), [("slow".to_owned(), Some(Init))], "and nobody waits for it");
+    assert_eq!(set.end(Duration::MAX), [("slow".to_owned(), Some(Init))], "without a wait for it");
     assert!(set.is_empty());
     slow.release();
     until(|| set.end(Duration::ZERO).is_empty());

@@ -449,7 +449,7 @@ mod tests {
     fn a_reply_that_was_cut_takes_nothing_more() {
         let mailbox = mailbox(0);
         mailbox.deliver(&mut ReplyBatch::of(vec![1]).after(plain(200))).unwrap();
-        assert_eq!(mailbox.cut(|_| None), None, "whoever has nothing to say changes nothing");
+        assert_eq!(mailbox.cut(|_| None), None, "an empty answer changes nothing");
         put_data(&mailbox, vec![2]).unwrap();
         let cut = mailbox.cut(|has_head| {
             assert!(has_head);
@@ -564,7 +564,7 @@ mod tests {
         assert!(!mailbox.is_crowded());
         put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
         mailbox.close();
-        assert!(!mailbox.is_crowded(), "nobody waits for a reader that left");
+        assert!(!mailbox.is_crowded(), "the writer does not wait for a departed reader");
     }
 
     #[test]

@@ -148,7 +148,7 @@ mod tests {
     fn a_cache_that_is_fresh_is_left_alone() {
         let (mut renewal, now) = (Renewal::default(), crate::time::now());
         assert_eq!(renewal.decide(fresh(4, 0), now), None);
-        assert_eq!(renewal.decide(RenewalSample::default(), now), None, "and so is one that nobody uses");
+        assert_eq!(renewal.decide(RenewalSample::default(), now), None, "and so is an unused one");
     }
 
     #[test]

@@ -130,7 +130,7 @@ fn a_new_one_from_before_the_question_decides_nothing() {
     pool.ask();
     assert_eq!(pool.steps(), []);
     pool.set(2, SlotPhase::Vacant);
-    assert_eq!(pool.steps(), [RollingRestartStep::Spawn(2)], "what it has booted may be gone");
+    assert_eq!(pool.steps(), [RollingRestartStep::Spawn(2)], "the workers that it booted may be gone");
     pool.set(2, SlotPhase::Vacant);
     assert_eq!(pool.steps(), [RollingRestartStep::Stopped { slot: 2, replaced: 0, left: 2 }]);
 }

@@ -170,7 +170,7 @@ mod tests {
         let queue = BatchQueue::new(8);
         queue.offer(1);
         assert!(!queue.arm(1));
-        assert_eq!(queue.offer(2), Enqueued::Queued, "nobody sleeps");
+        assert_eq!(queue.offer(2), Enqueued::Queued, "the consumer does not sleep");
         assert!(queue.arm(3));
         queue.disarm();
         assert_eq!(queue.offer(3), Enqueued::Queued);

@@ -223,7 +223,7 @@ mod tests {
         let (awaited, completer) = completion(&wakes);
         completer.complete();
         assert!(!awaited.wait(0) && awaited.stop_waiting());
-        assert!(!awaited.wait(1), "and is told each time");
+        assert!(!awaited.wait(1), "and is notified each time");
         assert_eq!((taken(&wakes), thread.0.value()), (vec![], 0));
     }
 

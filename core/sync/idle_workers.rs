@@ -301,7 +301,7 @@ mod tests {
         let rung = Rung::on(&idle_workers, 0);
         idle_workers.set_help(Arc::<Rung>::clone(&help));
         idle_workers.notify_one();
-        assert_eq!(help.times(), 0, "nobody wants it");
+        assert_eq!(help.times(), 0, "no help is wanted");
         idle_workers.want_help();
         idle_workers.prepare_park(0, Capacity::Idle);
         idle_workers.notify_one();

@@ -105,7 +105,7 @@ mod tests {
     fn a_closed_outbox_gives_what_it_has_and_takes_nothing() {
         let outbox = Outbox::new(2);
         outbox.offer("before");
-        assert!(outbox.wait(), "there is an item, so nobody sleeps");
+        assert!(outbox.wait(), "there is an item, so the consumer does not sleep");
         outbox.close();
         outbox.offer("after");
         assert!(!outbox.wait());

@@ -13,7 +13,7 @@ mod real {
     pub use crossbeam_queue::{ArrayQueue, SegQueue};
     pub use crossbeam_utils::CachePadded;
 
-    #[expect(clippy::disallowed_types, reason = "`sync::lock` wraps it; nobody else sees it")]
+    #[expect(clippy::disallowed_types, reason = "only `sync::lock` uses it, and wraps it")]
     pub(crate) type RawLock<T> = std::sync::Mutex<T>;
     pub(crate) type RawGuard<'a, T> = std::sync::MutexGuard<'a, T>;
 }

@@ -162,7 +162,7 @@ fn a_queued_task_that_is_cancelled_never_starts_and_leaves_with_the_queue() {
     let task = scene.queued();
     let (awaited, seen_off) = (scene.awaited(&task), scene.seen_off(&task));
     assert!(task.cancel() && awaited.is_complete() && task.is_cancelled());
-    assert!(task.take_input().is_none(), "what it would have read is freed");
+    assert!(task.take_input().is_none(), "its input is freed");
     assert_eq!((scene.counts(), seen_off.is_complete()), ([0, 0, 0, 0, 1], false));
     assert_eq!(claim(&scene.accounting, &task), Err(NotClaimed));
     assert_eq!((scene.counts(), seen_off.is_complete()), ([0, 0, 1, 0, 0], true));

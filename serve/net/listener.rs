@@ -281,7 +281,7 @@ mod tests {
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let first = Listener::bind(&place(folder.path()), 0o600).unwrap();
-        let error = Listener::bind(&place(folder.path()), 0o600).expect_err("somebody listens");
+        let error = Listener::bind(&place(folder.path()), 0o600).expect_err("the address is in use");
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         // The file was replaced: it no longer belongs to this listener.
         fs::remove_file(&path).unwrap();
@@ -299,7 +299,7 @@ mod tests {
         for place in [&unix, &tcp] {
             Listener::try_out(place).unwrap();
             let listener = Listener::bind(place, 0o600).unwrap();
-            let error = Listener::try_out(listener.place()).expect_err("somebody listens");
+            let error = Listener::try_out(listener.place()).expect_err("the address is in use");
             assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{place}");
             let free = listener.place().clone();
             drop(listener);
@@ -321,7 +321,7 @@ mod tests {
     fn bytes_pass_through_a_unix_socket() {
         let folder = tempfile::tempdir().unwrap();
         let listener = Listener::bind(&place(folder.path()), 0o600).unwrap();
-        assert_eq!(listener.accept().expect_err("nobody waits").kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(listener.accept().expect_err("no connection waits").kind(), io::ErrorKind::WouldBlock);
         let mut client = UnixStream::connect(folder.path().join("svc.sock")).unwrap();
         let (mut socket, addresses) = listener.accept().unwrap();
         assert_eq!(

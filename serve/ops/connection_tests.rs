@@ -345,5 +345,5 @@ fn a_departed_client_cancels_the_page() {
     drop(client);
     script.release();
     plugins.end(Duration::MAX);
-    assert_eq!(script.count(PluginCall::Serve), 0, "nobody waited for it any more");
+    assert_eq!(script.count(PluginCall::Serve), 0, "its client had left");
 }

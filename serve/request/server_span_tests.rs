@@ -82,7 +82,7 @@ impl Scene {
         let end = RecordedEnd { duration: Duration::from_millis(5), body_bytes: 3, response };
         let (wait, span) = self.meta.spans(&own, end);
         assert_eq!(wait, None, "a request that was not offered is one span");
-        assert!(!own.note(|_| panic!("nobody reads it")), "it has been recorded");
+        assert!(!own.note(|_| panic!("it is not read")), "it has been recorded");
         span
     }
 }

@@ -138,7 +138,7 @@ fn a_question_is_answered_or_given_up() {
         inbox.close();
         assert_eq!(plugin.join().unwrap().questions, 1);
         assert!(matches!(seen, None | Some(PageOutcome::Failed)));
-        assert_eq!(question.take(), None, "nobody waits any more");
+        assert_eq!(question.take(), None, "no caller waits");
     });
 }
 
@@ -156,7 +156,7 @@ fn a_question_at_the_end_is_answered_or_comes_back() {
         other.join().unwrap();
         plugin.join().unwrap();
         let answer = question.take();
-        assert_eq!(answer.is_some(), is_asked, "nobody waits for nothing");
+        assert_eq!(answer.is_some(), is_asked, "an answer exists exactly if there was a question");
         assert!(!question.is_open());
     });
 }

@@ -295,7 +295,7 @@ fn an_abandoned_exchange_still_runs_and_one_side_answers() {
         let worker = {
             let state = Arc::clone(&state);
             thread::spawn(move || {
-                let claimed = state.claim().expect("nobody else takes it off the queue");
+                let claimed = state.claim().expect("only this worker takes it off the queue");
                 let head_is_ours = state.respond().is_ok();
                 assert!(claimed == ExchangeStage::Running || !head_is_ours);
                 let before = state.finish();

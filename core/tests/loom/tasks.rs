@@ -144,7 +144,7 @@ fn a_task_runs_and_its_awaiter_is_notified() {
         wait(&task, WatchMode::Race);
         assert!(matches!(task.outcome(), Some(TaskOutcome::Completed(_))));
         wait(&task, WatchMode::Left);
-        assert_eq!(scene.pool.counts().completed, 1, "whoever has seen it off finds it in the accounting");
+        assert_eq!(scene.pool.counts().completed, 1, "it is counted before its end is visible");
         scene.end();
     });
 }
@@ -160,7 +160,7 @@ fn a_task_that_is_cancelled_while_it_is_claimed_and_settled_has_one_outcome() {
         let (ran, told) = (scene.ran.0.value(), scene.told.0.value());
         assert_eq!((task.is_cancelled(), counts.cancelled == 1), (has_cancelled, has_cancelled));
         assert_eq!(counts.completed == 1, !has_cancelled, "{counts:?}");
-        assert!(has_cancelled || (ran, told) == (1, 0), "its thread is told of nothing that it did itself");
+        assert!(has_cancelled || (ran, told) == (1, 0), "its thread is not notified of its own action");
         assert!(told <= 1 && (ran == 0 || task.began()));
     });
 }

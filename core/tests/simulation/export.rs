@@ -88,7 +88,7 @@ impl World {
         match offered {
             Enqueued::Dropped => panic!("there was room"),
             Enqueued::Ring => {
-                assert!(self.asleep.is_some(), "nobody sleeps");
+                assert!(self.asleep.is_some(), "no thread sleeps");
                 self.asleep = None;
             }
             Enqueued::Queued => {}

@@ -116,7 +116,7 @@ impl PoolModel {
         assert!((self.size.min..=self.size.max).contains(&self.active()), "{context}");
         let sample = self.sample();
         let is_covered = sample.waiting <= sample.booting || !sample.idle.is_empty();
-        assert!(is_covered || sample.active == self.size.max, "work waits for nobody; {context}");
+        assert!(is_covered || sample.active == self.size.max, "a worker could start; {context}");
     }
 
     /// Applies the rules, written out.
@@ -293,7 +293,7 @@ impl Company {
                 (self.to_restart, self.restarts) = (self.active.len(), [&self.restarts[..], &[now]].concat());
             }
             Some(RenewalStep::Held) => {
-                assert!(self.is_stale && self.users() > 0 && active_users == 0, "nobody holds: {sample:?}");
+                assert!(self.is_stale && self.users() > 0 && active_users == 0, "no user: {sample:?}");
                 self.held += 1;
             }
             None => {}

@@ -423,7 +423,7 @@ fn a_full_queue_and_a_full_waiting_set_shed() {
     scene.board.until(|| scene.board.served.load(Ordering::SeqCst) == 3);
     scene.end();
     assert_eq!([&running, &queued, &waiting].map(|sum| sum.result()), [Some(1), Some(2), Some(3)]);
-    assert_eq!((shed.state(), shed.claims.load(Ordering::SeqCst)), (OFFERED, 0), "nobody took it");
+    assert_eq!((shed.state(), shed.claims.load(Ordering::SeqCst)), (OFFERED, 0), "no worker took it");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn a_request_beyond_its_time_is_answered_in_its_worker_s_place() {
     assert_eq!(client.response().status, 504);
     assert_eq!(site.shared().pool_facts().busy, 1, "its worker is still busy with it");
     site.switches.open("a");
-    assert_eq!(client.get("/hello").text(), "hello", "what it said later was dropped");
+    assert_eq!(client.get("/hello").text(), "hello", "its later output was dropped");
     assert_eq!(site.metrics().cancelled.value(CancelReason::Timeout), 1);
     drop(client);
     site.check_books();

@@ -213,7 +213,7 @@ fn queued_tasks_that_are_cancelled_never_start_and_make_room_for_others() {
     let queued: Vec<_> = (0..4).map(|n| scene.dispatch(TaskAct::Return(n))).collect();
     assert!(queued.iter().all(|task| task.cancel()));
     assert!(queued.iter().all(|task| matches!(scene.awaited(task), TaskOutcome::Cancelled)));
-    assert_eq!(scene.counts(), [0, 0, 0, 0, 5], "nobody has looked at the queue");
+    assert_eq!(scene.counts(), [0, 0, 0, 0, 5], "no thread has looked at the queue");
     // The only thread is busy.
     let more: Vec<_> = (0..4).map(|n| scene.dispatch(TaskAct::Return(n))).collect();
     assert_eq!(scene.counts(), [0, 0, 4, 0, 5]);

@@ -296,7 +296,7 @@ fn a_new_worker_in_the_place_of_one_that_is_gone_has_no_heap_to_show() {
         let facts = site.shared().pool_facts();
         (facts.current, facts.spawned) == (1, 2)
     });
-    assert_eq!(heap(), 0, "it has served no request, and is nobody's successor");
+    assert_eq!(heap(), 0, "it has served no request, and replaces no worker");
 }
 
 #[test]

@@ -227,7 +227,7 @@ fn unreported_failures_and_messages_are_logged() {
         running.tell("warns");
         eventually("the warning", || has("a warning of a task").is_some());
         eventually("the note", || has("a note of a task").is_some());
-        assert!(has("somebody hears this").is_none(), "whoever awaits it has it");
+        assert!(has("somebody hears this").is_none(), "its awaiter has it");
     });
 }
 

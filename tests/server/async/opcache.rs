@@ -56,7 +56,7 @@ fn files_that_a_server_without_tasks_has_cached_on_disk_are_compiled_anew() {
     let directives = ["opcache.file_update_protection=0", &file_cache];
     let without = Svc::start_with(&[("index.php", index)], &[], &directives);
     assert_eq!(without.get("/").text(), "loaded");
-    assert_ne!(std::fs::read_dir(stored.path()).unwrap().count(), 0, "it stores what it has compiled");
+    assert_ne!(std::fs::read_dir(stored.path()).unwrap().count(), 0, "it stores compiled files");
     let settings = [("DOCUMENT_ROOT", without.root().to_str().unwrap()), ("ASYNC_WORKERS", "1")];
     let with = Svc::launch(tempfile::tempdir().unwrap(), &settings, &directives);
     assert_eq!(with.get("/?task").text(), "ran");

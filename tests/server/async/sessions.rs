@@ -61,7 +61,7 @@ fn each(function: &str, check: impl Fn(&TaskSvc, &str)) {
             server.mark("go");
             check(server, &request.response().text());
             server.until("neighbour");
-            assert_eq!(server.tell("counts"), "3", "{handler}: nobody has written anything else");
+            assert_eq!(server.tell("counts"), "3", "{handler}: nothing else was written");
             eventually("a thread has booted in the place of its own", || server.lines("boots").len() == 2);
             assert_eq!(server.tell_in_task("counts"), "4");
             assert!(!server.marked("late"));

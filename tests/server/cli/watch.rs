@@ -85,7 +85,7 @@ fn code_that_did_not_boot_is_tried_again_once_it_is_mended() {
     let due = pause();
     fs::write(project.join("src/answer.php"), answer("mended")).unwrap();
     eventually("the mended code runs", || svc.get("/").text() == "mended");
-    assert_eq!(pause(), due, "nobody waited for the next attempt");
+    assert_eq!(pause(), due, "without a wait for the next attempt");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn a_library_out_of_reach_is_named_at_the_start() {
     build(&format!("{OWN_POLL}{EXTENSION}"));
     // The hook is active for all other libraries.
     assert_eq!(started_with(extension, "net"), (vec!["redis.so".to_owned()], json!(["net"])));
-    assert_eq!(started_with(extension, "none"), (vec![], json!([])), "nobody asks for its calls");
+    assert_eq!(started_with(extension, "none"), (vec![], json!([])), "its calls have no hook");
 
     // The waits of an unknown library block as usual, which needs no report.
     let other = folder.path().join("other.so");

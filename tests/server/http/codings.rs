@@ -252,7 +252,7 @@ fn head_is_answered_as_get_is() {
             assert_eq!(fields(&get), fields(&head), "{rest}");
             assert_eq!(get.field("content-encoding").is_some(), accepts == "gzip");
             if accepts == "gzip" {
-                assert_eq!(head.field("content-length"), None, "nobody knows it");
+                assert_eq!(head.field("content-length"), None, "it is unknown");
             }
         }
     }

@@ -274,7 +274,7 @@ fn a_handshake_has_the_time_of_a_head() {
     assert_eq!(svc.log().expect("TLS handshake failed")["level"], "DEBUG");
     let records: Vec<_> = svc.log().of("svc");
     let failed = records.iter().filter(|record| record["fields"]["message"] == "TLS handshake failed");
-    assert_eq!(failed.count(), 1, "who said nothing has not failed");
+    assert_eq!(failed.count(), 1, "a silent client has not failed");
 }
 
 #[test]

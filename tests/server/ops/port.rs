@@ -141,7 +141,7 @@ fn both_formats_are_strictly_valid_and_only_grow() {
         for (family, one) in &after.families {
             let is_known = CLOSED_SETS.iter().any(|(known, ..)| known == family);
             let labels = one.samples.iter().flat_map(|sample| sample.labels.keys());
-            assert!(is_known || labels.clone().all(|label| label == "le"), "{family} has labels of its own");
+            assert!(is_known || labels.clone().all(|label| label == "le"), "{family} has other labels");
         }
     }
 }

@@ -69,7 +69,7 @@ fn records_of_all_types_are_found() {
     assert_eq!(answer(&svc, "/records.php"), records);
     assert_eq!(answer(&svc, "/?name=none.example"), json!("none.example"));
     let outside = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    assert!(!outside.contains("timeout:30"), "nobody else asks this server: {outside}");
+    assert!(!outside.contains("timeout:30"), "only libcurl asks this server: {outside}");
 }
 
 #[test]

@@ -251,7 +251,7 @@ fn sessions_live_in_their_cookie_and_their_files() {
         let response = svc.client().request(&format!("GET / HTTP/1.1\r\nHost: x\r\nCookie: {cookie}"));
         assert_eq!((response.text(), response.field("set-cookie")), (count.to_string(), None));
     }
-    assert_eq!(client.get("/").text(), "1", "a client without the cookie is somebody else");
+    assert_eq!(client.get("/").text(), "1", "a client without the cookie is another visitor");
     assert_eq!(std::fs::read_dir(sessions.path()).unwrap().count(), 2);
 }
 

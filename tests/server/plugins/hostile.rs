@@ -208,7 +208,7 @@ fn a_page_of_a_plugin_that_stops_or_has_stopped_is_unavailable() {
     for plugin in ["a", "b"] {
         assert_eq!(svc.ask(&format!("/plugins/{plugin}/")).status, 503, "{plugin}");
     }
-    assert!(asked_at.elapsed() < Duration::from_secs(20), "nobody has waited until the page was late");
+    assert!(asked_at.elapsed() < Duration::from_secs(20), "no client has waited until the page was late");
     plugins.release();
     assert_eq!(svc.wait(), Some(0));
     assert!(!plugins.trace().contains(&"serve".to_owned()));

@@ -132,7 +132,7 @@ fn work_for_departed_clients_halves_the_budget() {
     go(&svc, "b");
     go(&svc, "c");
     assert_eq!((next.response().text(), last.response().text()), ("stayed".into(), "stayed".into()));
-    assert!(!svc.root().join("inside-left").exists(), "nobody ran for those who had left");
+    assert!(!svc.root().join("inside-left").exists(), "no script ran for departed clients");
     drop((running, next, last));
     check_books(&svc);
 }

@@ -212,7 +212,7 @@ fn strange_circumstances_are_none() {
     };
     succeeds(&mut private());
     for (path, mode) in files(&tree) {
-        assert_eq!(mode & 0o044, 0o044, "{path} can be read by nobody else");
+        assert_eq!(mode & 0o044, 0o044, "{path} is not readable by others");
     }
     open_to_all(scratch.path());
     let mut command = Command::new(tree.join("bin/svc"));

@@ -153,7 +153,7 @@ fn check(spans: &[(String, Value)]) {
             // The caller's span ID is the first half of the trace ID.
             assert_eq!(parent, id(span, "traceId")[..16], "{span}");
         } else {
-            assert!(ids.contains_key(&(id(span, "traceId"), parent)), "nobody is the parent of {span}");
+            assert!(ids.contains_key(&(id(span, "traceId"), parent)), "{span} has an unknown parent");
         }
     }
 }

@@ -144,7 +144,7 @@ fn the_listener_of_the_page_names_laravel_s_routes() {
     assert_eq!(svc.get("/?one").status, 200);
     assert_eq!(spans.request("one").name(), "GET /");
     let answer = svc.client().request("PUT /json/7?two HTTP/1.1\r\nHost: x\r\nContent-Length: 0");
-    assert_ne!(answer.status, 404, "the route is found, and what it asks for is not there");
+    assert_ne!(answer.status, 404, "the route is found, and its object is missing");
     assert_eq!(spans.request("two").name(), "PUT /json/{id}");
     assert_eq!(svc.get("/nowhere?three").status, 404);
     assert_eq!(spans.request("three").name(), "GET");

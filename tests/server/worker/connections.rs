@@ -110,7 +110,7 @@ fn a_connection_is_the_requests_that_opened_it() {
     let postgres = Postgres::start();
     let svc = start(&postgres, false);
     let mut first = stay(&svc, "/?connect&", "first");
-    assert_eq!(svc.get("/").text(), "[null,null,true,null]", "nobody else's is the standard");
+    assert_eq!(svc.get("/").text(), "[null,null,true,null]", "the default connection is the request's own");
     let mut second = stay(&svc, "/?connect&", "second");
     assert_eq!(svc.get("/?connect").text(), "[null,\"3\",true,\"3\"]");
     assert_eq!(leave(&svc, &mut first, "first"), "[null,\"1\",true,\"1\"]");

@@ -108,7 +108,7 @@ fn garbage_is_collected_between_requests() {
         assert_eq!(svc.get(&format!("/?n={n}")).text(), format!(r#"["{n}",false]"#));
     }
     let looked = svc.get("/?n=last&look=1").text();
-    assert_eq!(looked, r#"["last",false]["nobody"]"#, "all of it was freed in nobody's name");
+    assert_eq!(looked, r#"["last",false]["nobody"]"#, "all of it was freed between requests");
 }
 
 #[test]

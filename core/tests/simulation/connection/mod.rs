@@ -34,7 +34,7 @@ fn run(seed: u64, is_told: bool) -> u64 {
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "whoever runs a test has no other way to tell it anything")]
+#[expect(clippy::disallowed_methods, reason = "a test has no other input from its caller")]
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok().filter(|text| !text.is_empty())?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))

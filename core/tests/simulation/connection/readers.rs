@@ -218,7 +218,7 @@ impl Http2Reader {
             }
             return;
         }
-        let number = number_of(stream).unwrap_or_else(|| panic!("{frame:?} on a stream that nobody opened"));
+        let number = number_of(stream).unwrap_or_else(|| panic!("{frame:?} on an unknown stream"));
         let seen = self.streams.entry(stream).or_default();
         assert!(!seen.is_reset, "{frame:?} behind a reset");
         assert!(!seen.is_complete || kind == RST_STREAM, "{frame:?} behind the end");

@@ -234,7 +234,7 @@ impl World {
     fn start(&mut self, incoming: Incoming) {
         let Incoming { stream, head, needs_permit, .. } = incoming;
         let target = std::str::from_utf8(head.target()).expect("a target is text");
-        let number: usize = target[1..].parse().unwrap_or_else(|_| panic!("nobody asked for {target}"));
+        let number: usize = target[1..].parse().unwrap_or_else(|_| panic!("unexpected request for {target}"));
         if !self.plan.is_http2 {
             assert_eq!(number, self.model.begun(), "requests begin out of order");
         }

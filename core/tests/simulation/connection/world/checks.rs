@@ -50,7 +50,7 @@ impl World {
         let deadline = self.machine.deadline();
         assert!(
             deadline.is_some() || self.owner.is_busy(),
-            "nobody will ever wake it: {:?}",
+            "it has no waker: {:?}",
             self.model.open().collect::<Vec<_>>()
         );
     }
@@ -156,7 +156,7 @@ impl World {
         );
         if is_whole && let Taken::Http1(reader) = &self.taken {
             let is_cut = reader.unfinished().is_some_and(|seen| !seen.is_until_close);
-            assert!(!is_cut, "a response is cut, and the peer is told that all is well");
+            assert!(!is_cut, "a truncated response looks complete to the peer");
         }
     }
 
