@@ -24,7 +24,7 @@ fn nobody() -> shim_callbacks {
 
 #[test]
 #[expect(clippy::multiple_unsafe_ops_per_block, reason = "each entry of the table is asked in the same way")]
-fn a_child_without_a_host_discards_output_and_says_no() {
+fn a_child_without_a_host_discards_output_and_refuses_calls() {
     // SAFETY: an entry of zeros is `None`.
     let silent: shim_callbacks = unsafe { zeroed() };
     // SAFETY: only this test calls C.

@@ -59,7 +59,7 @@ mod tests {
     const WARNING: LogSource = LogSource::Error(2);
 
     #[test]
-    fn the_exception_is_the_reason_and_not_what_is_said_around_it() {
+    fn the_exception_is_the_reason_and_not_messages_around_it() {
         let mut words = BootMessages::default();
         said(&mut words, WARNING, "before");
         said(&mut words, FATAL, "Uncaught Error: boom in /app/a.php:3\nStack trace:\n#0 {main}\n  thrown");

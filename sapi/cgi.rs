@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_could_pose_as_others_are_left_out() {
+    fn names_that_could_imitate_others_are_left_out() {
         let text = "GET / HTTP/1.1\r\nHost: a\r\nX_Real_IP: evil\r\nProxy: evil\r\nX-Real-IP: good\r\n\r\n";
         let all = all(text, Script::default(), Body::Empty);
         assert_eq!(get(&all, "HTTP_X_REAL_IP"), Some("good"));

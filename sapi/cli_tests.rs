@@ -68,7 +68,7 @@ fn options_override_settings() {
 }
 
 #[test]
-fn check_takes_what_serve_takes() {
+fn check_accepts_the_arguments_of_serve() {
     let style = CheckStyle::default();
     assert_eq!(
         parse(["check", "site", "-d", "a=1"]),

@@ -523,7 +523,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_options_set_what_there_is() {
+    fn names_are_unique_and_options_set_known_settings() {
         let names: BTreeSet<_> = COMMANDS.iter().map(|command| command.name).collect();
         assert_eq!(names.len(), COMMANDS.len());
         for command in COMMANDS {

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_was_written_and_goes_with_the_server() {
+    fn it_returns_the_last_report_and_is_removed_with_the_server() {
         let folder = tempfile::tempdir().unwrap();
         let pid_file = folder.path().join("svc.pid");
         let pid = getpid();

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn not_modified_says_nothing_of_the_type() {
+    fn not_modified_has_no_content_type() {
         let head = parse(304, "", &["Content-type: text/html", "ETag: 1"]);
         assert_eq!(head.fields.as_bytes(), b"ETag: 1\r\n");
     }

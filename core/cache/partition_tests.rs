@@ -131,7 +131,7 @@ fn one_leads_and_others_follow_until_it_ends() {
 }
 
 #[test]
-fn what_is_not_stored_lets_others_pass_for_ten_seconds() {
+fn requests_for_unstorable_responses_do_not_wait_for_ten_seconds() {
     let mut scene = Scene::new(1 << 20);
     let lead = scene.lead("/a", "");
     scene.follow("/a", 1);
@@ -205,7 +205,7 @@ fn variants_are_bounded() {
 }
 
 #[test]
-fn a_purge_removes_what_it_names() {
+fn a_purge_removes_the_named_entries() {
     let mut scene = Scene::new(1 << 20);
     let vary = ("Vary", "Foo");
     drop(scene.put("/a", "Foo: 1\r\n", &[MINUTE, vary, ("Cache-Tag", "x, y")], 10));
@@ -224,7 +224,7 @@ fn a_purge_removes_what_it_names() {
 }
 
 #[test]
-fn a_purge_keeps_what_is_being_received_from_being_stored() {
+fn a_purge_prevents_that_responses_being_received_are_stored() {
     let mut scene = Scene::new(1 << 20);
     for (purge, concerns) in [
         (Purge::All, true),
@@ -266,7 +266,7 @@ fn large_responses_are_not_stored() {
 }
 
 #[test]
-fn authorized_requests_get_only_what_is_meant_for_them() {
+fn authorized_requests_get_only_responses_that_permit_it() {
     let mut scene = Scene::new(1 << 20);
     drop(scene.put("/a", "", &[MINUTE], 10));
     drop(scene.put("/b", "", &[("Cache-Control", "public, max-age=60")], 10));
@@ -279,7 +279,7 @@ fn authorized_requests_get_only_what_is_meant_for_them() {
 }
 
 #[test]
-fn a_request_whose_response_is_not_stored_follows_others() {
+fn a_request_with_an_unstorable_response_can_wait_for_others() {
     let mut scene = Scene::new(1 << 20);
     assert!(matches!(scene.ask_as("/a", "", false, false), Consulted::Pass(None)));
     let lead = scene.lead("/a", "");
@@ -289,7 +289,7 @@ fn a_request_whose_response_is_not_stored_follows_others() {
 }
 
 #[test]
-fn what_is_for_authorized_requests_alone_concerns_no_others() {
+fn unstorable_if_authorized_affects_authorized_requests_only() {
     let mut scene = Scene::new(1 << 20);
     let Consulted::Lead(lead) = scene.ask_as("/a", "", true, true) else { panic!("it is empty") };
     let (remembered, now) = (Remembered::UnstorableIfAuthorized, scene.now);

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_concerns_all() {
+    fn forgotten_purges_count_for_all_entries() {
         let mut purges = Purges::default();
         for _ in 0..=CACHE_PURGES_MAX {
             purges.add(Purge::Url(key("http://h/a")));

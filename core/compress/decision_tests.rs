@@ -122,7 +122,7 @@ fn a_304_refers_to_the_copy_that_its_client_has() {
 }
 
 #[test]
-fn a_coded_copy_says_what_it_is() {
+fn an_encoded_copy_has_its_content_encoding() {
     let lines = [HTML, "Content-Length: 5000", "ETag: \"x\"", "Accept-Ranges: bytes", "Content-MD5: abc=="];
     let expected = "Content-Type: text/html\r\nContent-MD5: abc==\r\nETag: W/\"x\"\r\n\
         Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n";

@@ -22,7 +22,7 @@ fn levels(coding: Coding) -> std::ops::RangeInclusive<u32> {
 }
 
 #[test]
-fn every_level_gives_back_what_it_was_given() {
+fn every_level_decodes_to_its_input() {
     let body = text(40_000);
     for coding in Coding::ALL {
         for level in levels(coding) {

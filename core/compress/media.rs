@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dense_or_unknown_does_not() {
+    fn compressed_and_unknown_types_do_not() {
         for text in [
             "",
             "text",

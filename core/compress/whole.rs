@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_copy_decodes_to_what_it_was_made_of() {
+    fn a_whole_copy_decodes_to_its_source() {
         for coding in Coding::ALL {
             for length in [300, DENSEST_BYTES_MAX, DENSEST_BYTES_MAX + 1, 1 << 20] {
                 let body = text(length);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_for_others_is_ignored() {
+    fn sockets_of_another_process_are_ignored() {
         for (pid, count) in [("", ""), ("42", ""), ("", "1"), ("41", "1"), ("x", "1"), ("41", "x")] {
             assert_eq!(sockets(pid, count, Some("other")), Ok(vec![]), "{pid}, {count}");
         }

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_patterns_have_an_error_message() {
         for pattern in ["a[", "{a", "a{b}}", "a\\", "[z-a]"] {
             assert!(!url_path_glob(pattern).expect_err(pattern).is_empty());
         }

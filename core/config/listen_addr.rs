@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_and_what_is_there_twice_is_not_accepted() {
+    fn invalid_and_repeated_addresses_are_refused() {
         for text in ["unix:", "8080", "host", ":8080,x"] {
             assert_eq!(shown(text), Err(Fault::NotAnAddress), "{text}");
         }

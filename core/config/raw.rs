@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_what_the_environment_lacks() {
+    fn a_file_sets_variables_missing_in_the_environment() {
         let file = EnvFile::parse("f", b"LOG_LEVEL=warn\nACCESS_LOG=all\nSVC_ENTRY_FILE=a.php\n").unwrap();
         let raw = RawConfig::new([("LOG_LEVEL", "info"), ("ACCESS_LOG", "")]).with_env_file(&file);
         assert_eq!(raw.value(Id::LogLevel), Some((OsStr::new("info"), PLAIN)));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_set_is_not() {
+    fn variables_of_other_programs_are_not_unknown() {
         for variable in [
             "SVC_PHP_CONFIG",
             "SVC_WERROR",

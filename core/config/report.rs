@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_back_appears_nowhere() {
+    fn secret_settings_are_not_in_the_report() {
         let report = report(&[
             ("INTERNAL_ADDR", "127.0.0.1:45678"),
             ("TLS_CERT", "/etc/45678.pem"),

@@ -433,7 +433,7 @@ fn the_entry_file_of_tasks_is_a_readable_file() {
 }
 
 #[test]
-fn two_settings_may_be_meant_for_others_unless_they_have_the_prefix() {
+fn invalid_values_of_two_shared_variables_are_warnings_without_the_prefix() {
     let config = config(&[("LOG_LEVEL", "notice"), ("TRUSTED_PROXIES", "10.0.0.1,REMOTE_ADDR")]);
     assert_eq!((config.logs.level, config.clients.trusted_proxies.len()), (Level::Info, 0));
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_the_same_as_none() {
+    fn invalid_values_are_ignored() {
         for micros in ["0", "-1", "soon"] {
             assert_eq!(kept(&[("WATCHDOG_USEC", micros)]).watchdog, None, "{micros}");
         }

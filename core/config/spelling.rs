@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_is_found_and_what_is_far_is_not() {
+    fn near_names_are_found_and_distant_ones_are_not() {
         let words = ["check", "completions", "help"];
         assert_eq!(nearest("hepl", words, tolerance), Some("help"));
         assert_eq!(nearest("completion", words, tolerance), Some("completions"));

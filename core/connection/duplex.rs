@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_fed_is_read_in_order_and_then_there_is_nothing_for_now() {
+    fn bytes_are_read_in_order_and_then_reads_would_block() {
         let (duplex, mut far) = Duplex::new(b"abc");
         let mut buf = [0; 2];
         assert_eq!((read(&mut far, &mut buf), buf), (Some(2), *b"ab"));

@@ -99,7 +99,7 @@ fn serving_leads_to_aborting_where_the_peer_is_gone() {
 }
 
 #[test]
-fn aborting_counts_what_the_socket_has() {
+fn aborting_counts_the_bytes_that_were_sent() {
     let mut bench = serving(GET);
     bench.room = 0;
     bench.decide(0, Decision::Respond(answer(&"x".repeat(1000))));
@@ -184,7 +184,7 @@ fn a_turn_sends_so_much_and_then_others_have_theirs() {
 }
 
 #[test]
-fn nothing_is_read_of_a_file_behind_what_the_socket_does_not_take() {
+fn a_file_behind_unsent_bytes_is_not_read() {
     let mut bench = serving(GET);
     (bench.reads_at_once, bench.room) = (true, 0);
     assert_eq!(bench.decide(0, Decision::Respond(file(8 << 20))), Rest::Wait);

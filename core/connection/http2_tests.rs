@@ -70,7 +70,7 @@ fn open_answers_streams_as_their_replies_come() {
 }
 
 #[test]
-fn open_loses_what_its_peer_calls_off() {
+fn open_drops_streams_that_the_peer_resets() {
     let mut bench = open();
     bench.send(&request(1, "POST", false));
     bench.decide(1, Decision::ReadBody);
@@ -112,7 +112,7 @@ fn over_leads_to_lingering_where_the_peer_was_thrown_out() {
 }
 
 #[test]
-fn nothing_is_left_of_a_connection_whose_streams_were_woken() {
+fn a_connection_whose_streams_were_woken_is_freed() {
     let http2 = Http2::<u32>::new(&greeting(), false, crate::time::now());
     let (alarm, set) = (http2.ready.alarm(1), Arc::downgrade(&http2.ready));
     alarm.ring();
@@ -598,7 +598,7 @@ fn faults_beside_blocks() -> Vec<(&'static str, Vec<u8>, u32)> {
 }
 
 #[test]
-fn a_connection_ends_with_the_code_of_what_was_wrong() {
+fn a_connection_ends_with_the_code_of_its_error() {
     for (name, bytes, code) in faults().into_iter().chain(faults_beside_blocks()) {
         for cut in [1, 3, 20, 16_384] {
             assert_eq!(farewell(&bytes, cut), Some(code), "{name}, by {cut} bytes");

@@ -74,7 +74,7 @@ fn a_body_longer_than_announced_is_cut() {
 }
 
 #[test]
-fn what_is_shorter_than_announced_is_broken() {
+fn a_body_shorter_than_announced_is_broken() {
     let parts = vec![head(Some(9)), data("abc"), Part::End(End::Complete)];
     assert_eq!(sent(parts, |_| Frame::Length { left: 9 }), (Some(9), "abc".to_owned(), End::Broken));
 }
@@ -119,7 +119,7 @@ fn a_full_output_stops_the_collecting() {
 }
 
 #[test]
-fn what_has_gone_is_no_longer_held() {
+fn sent_bytes_are_no_longer_counted() {
     let spool = crate::spool::Spool::with_memory(std::env::temp_dir(), 0, 1 << 20);
     let mut reply = Reply { parts: vec![head(None), data(&"x".repeat(40_000))].into(), ..Reply::default() };
     reply.share.take(&spool, 40_000);

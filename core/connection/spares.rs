@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_comes_back_empty_and_what_is_kept_is_bounded() {
+    fn a_reused_buffer_is_empty_and_their_memory_is_bounded() {
         give_buffer(b"secret".to_vec());
         let again = take_buffer();
         assert!(again.is_empty() && again.capacity() >= 6);

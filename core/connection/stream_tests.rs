@@ -15,7 +15,7 @@ fn waiting() -> Bench {
 }
 
 #[test]
-fn waiting_goes_on_where_nothing_is_collected() {
+fn waiting_continues_where_nothing_is_collected() {
     // A late announcement for the previous request.
     let mut bench = waiting();
     let until = bench.connection.deadline();

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_not_worth_a_ping_and_what_was_learned_is_kept() {
+    fn few_bytes_cause_no_ping_and_the_window_is_kept() {
         let mut window = UploadWindow::default();
         window.note_data(u64::from(HTTP2_CONNECTION_WINDOW_BYTES / PROBED_PART) - 1);
         assert!(!window.is_worth_a_probe());

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn all_fields_are_amended_and_others_are_left() {
+    fn all_fields_are_amended_and_no_others() {
         let mut fields = Fields::new();
         fields.push(b"X-A", b"default-src 'self'").unwrap();
         fields.push(b"content-security-policy", b"default-src 'self'").unwrap();

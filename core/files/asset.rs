@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_of_the_stamp_that_goes_with_it() {
+    fn the_stamp_is_that_of_the_bytes_that_were_read() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"old bytes").unwrap();
         let found = found(&file);

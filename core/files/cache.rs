@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_finds_no_change_makes_it_good_again() {
+    fn a_check_that_finds_no_change_makes_an_entry_fresh() {
         let scene = Scene::with(ROOM, true);
         let held = asset(10);
         scene.put("/a", &held, 0);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_finds_nothing_or_something_new_is_believed() {
+    fn a_check_replaces_a_changed_file_and_removes_a_missing_one() {
         let scene = Scene::with(ROOM, true);
         scene.put("/a", &asset(10), 0);
         let new = asset(20);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_whose_file_has_changed_is_old_at_once() {
+    fn a_descriptor_of_a_changed_file_is_stale_at_once() {
         let scene = Scene::with(ROOM, false);
         let held = asset(LARGE);
         scene.put("/a", &held, 0);

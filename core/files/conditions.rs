@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_is_found_in_any_letter_case() {
+    fn field_names_are_found_in_any_letter_case() {
         assert_eq!(Asked::of(&head("X-Range: a\r\nAccept: */*\r\n")), Asked::default());
         let all = Asked { accept_encoding: true, condition: true, range: true };
         assert_eq!(Asked::of(&head("RANGE: a\r\nIf-none-Match: *\r\naccept-encoding: br\r\n")), all);

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_can_be_searched_and_says_what_the_library_does_not() {
+    fn the_table_is_sorted_and_repeats_no_entry_of_the_library() {
         assert!(MEDIA_TYPES.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert_eq!(MEDIA_TYPES.iter().map(|(extension, _)| extension.len()).max(), Some(EXTENSION_BYTES_MAX));
         for (extension, media_type) in MEDIA_TYPES {

@@ -62,14 +62,14 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_below_is_named_from_the_root() {
+    fn paths_below_the_root_are_relative_to_it() {
         assert_eq!(place("/srv/app", "/srv/app/a/b"), RelativePath::Inside(b"/a/b".to_vec()));
         assert_eq!(place("/srv/app", "/srv/app"), RelativePath::Inside(Vec::new()));
         assert_eq!(place("/", "/etc/a"), RelativePath::Inside(b"/etc/a".to_vec()));
     }
 
     #[test]
-    fn what_lies_elsewhere_is_named_by_the_way_there() {
+    fn paths_outside_the_root_are_relative_to_it() {
         let way = |root, real_path| match place(root, real_path) {
             RelativePath::Outside(way) => String::from_utf8(way).unwrap(),
             inside @ RelativePath::Inside(_) => panic!("{inside:?}"),

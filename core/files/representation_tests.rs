@@ -294,7 +294,7 @@ fn a_copy_that_is_not_worth_it_is_not_asked_for_again() {
 }
 
 #[test]
-fn what_is_short_or_not_text_has_no_copies() {
+fn short_or_binary_files_have_no_compressed_copies() {
     let short = asset(&[b'a'; 100], &[], &[Coding::Gzip]);
     let answer = get(&short, "Accept-Encoding: gzip\r\n");
     assert_eq!((answer.order, field(&answer, "vary")), (None, None));

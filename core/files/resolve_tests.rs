@@ -105,7 +105,7 @@ fn an_index_script_goes_before_an_index_file() {
 }
 
 #[test]
-fn a_script_name_keeps_what_was_encoded() {
+fn an_encoded_script_name_and_path_info_are_decoded() {
     let site = Site::with(&["root/a b.php"]);
     assert_eq!(site.shown("/a%20b.php/c%20d%2Fe"), "script root/a b.php /a b.php|/c d/e");
 }
@@ -310,7 +310,7 @@ fn link_circles_and_endless_names_are_missing() {
 }
 
 #[test]
-fn what_must_not_be_read_is_forbidden_and_real_trouble_is_an_error() {
+fn unreadable_files_are_forbidden_and_other_failures_are_errors() {
     // By error number, because the tests may run as root, who may read everything.
     for errno in [Errno::ACCESS, Errno::PERM] {
         assert!(matches!(verdict(errno), Ok(Probe::Found(Resolved::Forbidden))), "{errno}");

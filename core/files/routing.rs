@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_front_controller_handles_is_remembered_under_no_path_that_could_become_a_file() {
+    fn requests_of_a_front_controller_are_not_cached_under_possible_paths_of_files() {
         let entry = |prefix: &str, file: &str, gets_rest| EntryFile {
             prefix: prefix.into(),
             file: file.into(),

@@ -59,7 +59,7 @@ fn length(shown: &Representation) -> u64 {
 }
 
 #[test]
-fn what_the_script_says_stays_and_what_describes_the_bytes_is_the_file_s() {
+fn fields_of_the_script_are_kept_except_those_that_describe_the_bytes() {
     let file = asset(b"0123456789", None);
     let script = [
         ("Content-Type", "application/pdf"),
@@ -84,7 +84,7 @@ fn what_the_script_says_stays_and_what_describes_the_bytes_is_the_file_s() {
 }
 
 #[test]
-fn what_the_script_leaves_open_is_the_file_s_except_for_caching() {
+fn fields_that_the_script_does_not_send_describe_the_file_except_for_caching() {
     let shown = sent(&asset(b"0123456789", None), "GET /a", 200, &[]);
     assert_eq!(value(&shown, "content-type"), Some("text/css; charset=utf-8"));
     assert_eq!(value(&shown, "cache-control"), None, "the script may have made it for one client");

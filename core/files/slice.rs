@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_source_says_is_passed_on() {
+    fn the_result_of_the_source_is_passed_on() {
         let error = read_slice(0, 1, |_, _| Err(io::ErrorKind::PermissionDenied.into())).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_script_has_coded_or_protected_stays() {
+    fn content_that_the_script_encoded_or_protected_is_unchanged() {
         let text = vec![b'a'; 1000];
         for line in [("Content-Encoding", "br"), ("Cache-Control", "max-age=9, no-transform")] {
             let asset = asset(&text, &fields(&[("Content-Type", "text/html"), line]));

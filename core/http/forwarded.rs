@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_to_the_left_cannot_change_what_the_nearest_proxy_wrote() {
+    fn entries_to_the_left_cannot_change_that_of_the_nearest_proxy() {
         for left in
             ["for=\"", "\"\"\"", "for=\"\\", "for=\"a, for=6.6.6.6", ",,", "\\", "for=\"x\\\"", "\\\""]
         {

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_proxies_say_about_these_fields_is_known() {
+    fn special_fields_of_proxies_are_known() {
         assert!(asks_for_named_files(b"x-sendfile-type") && asks_for_named_files(b"X_Accel-Mapping"));
         assert!(!asks_for_named_files(b"x-sendfile") && !asks_for_named_files(b"x-accel-buffering"));
     }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_standard_mean_what_it_says() {
+    fn the_examples_of_the_standard_give_its_results() {
         for (value, expected) in [
             ("bytes=0-499", "0-499"),
             ("bytes=500-999", "500-999"),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_unsatisfiable() {
+    fn ranges_beyond_the_end_are_unsatisfiable() {
         for value in [
             "bytes=10000-",
             "bytes=10000-10001",
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_follow_the_grammar_does_not_count() {
+    fn invalid_ranges_are_ignored() {
         for value in [
             "",
             "bytes",
@@ -286,7 +286,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_asked_for_is_what_is_given(
+        fn every_requested_byte_is_sent_once(
             asked in prop::collection::vec((0_u64..3000, 0_u64..600), 1..20),
             length in 1_u64..3000,
         ) {

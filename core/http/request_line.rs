@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_line_tells_nothing() {
+    fn an_invalid_request_line_has_no_parts() {
         for input in [
             "",
             "\r\n",
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn stored_bytes_are_bounded() {
         let line = RequestLine::find(format!("GET /{}", "a".repeat(100_000)).as_bytes()).unwrap();
         assert_eq!(line.path.len(), LOG_TEXT_BYTES_MAX);
         assert_eq!(RequestLine::find(format!("{} / HTTP/1.1\r\n", "A".repeat(100_000)).as_bytes()), None);

@@ -239,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_out_is_normal_and_stays_so(
+        fn normalising_is_idempotent(
             tail in prop::collection::vec(prop::sample::select(&["/", ".", "..", "a", "%2e", "%2F", "%25", "%", "%00", "\\", "~"][..]), 0..16),
         ) {
             let raw = format!("/{}", tail.concat());

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_is_one_episode_until_it_ends() {
+    fn a_lasting_state_is_one_episode_until_it_ends() {
         let mut book = EpisodeBook::default();
         for second in [0, 100, 200] {
             book.note(news(EpisodeKind::Wedge, EpisodeStep::Holds), at(second));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_and_what_goes_on_stays() {
+    fn it_is_bounded_and_keeps_open_episodes() {
         let mut book = EpisodeBook::default();
         book.note(news(EpisodeKind::Drain, EpisodeStep::Holds), at(0));
         for round in 1..=3 * EPISODES_MAX as u64 {

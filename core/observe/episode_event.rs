@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_also_ends() {
+    fn each_kind_that_begins_can_end() {
         use EpisodeKind as Kind;
         let gate = GateFacts {
             depth: 1,

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_what_the_last_seconds_had() {
+    fn a_window_covers_the_last_seconds() {
         let (metrics, start) = (Metrics::new(), time::now());
         let mut history = History::default();
         assert_eq!(history.window(), None);

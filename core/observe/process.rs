@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_move_with_what_they_count() {
+    fn facts_follow_open_files_and_cpu_time() {
         let before = ProcessFacts::read();
         let files: Vec<_> = (0..50).map(|_| fs::File::open("/proc/self/statm").unwrap()).collect();
         let after = ProcessFacts::read();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_numbers_says_nothing() {
+    fn a_line_without_numbers_is_ignored() {
         assert_eq!(second_number(b"100 23 4\n"), Some(23));
         assert_eq!(second_number(b"100"), None);
         assert_eq!(second_number(b"a b"), None);

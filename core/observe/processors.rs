@@ -53,13 +53,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_known() {
+    fn missing_values_are_unknown() {
         assert_eq!(idle_ticks("", &set(&[0])), None);
         assert_eq!(idle_ticks("cpu 1 2 3 4 5\n", &set(&[0])), None);
     }
 
     #[test]
-    fn the_system_says_how_idle_it_was() {
+    fn the_idle_time_comes_from_the_system() {
         let before = idle_time().unwrap();
         assert!(idle_time().unwrap() >= before && before > Duration::ZERO);
     }

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_goes_on_does_not_hide_what_it_says() {
+    fn messages_of_a_running_request_are_shown() {
         let mut lines = terminal();
         assert_eq!(at(&mut lines, 10, &message(Some("a"), "early")), "");
         assert!(at(&mut lines, 12, &access("b", b"/")).starts_with("         error early\n"));
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_matters_is_printed() {
+    fn only_important_records_are_printed() {
         let mut lines = terminal();
         assert_eq!(at(&mut lines, 0, &Event::Reloaded), "");
         assert_eq!(at(&mut lines, 0, &access("a", UNSEEN_PATH.as_bytes())), "");

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_moved_to_the_edge() {
+    fn times_out_of_range_are_clamped() {
         assert_eq!(text(SECONDS_MAX + 1, 0), "9999-12-31T23:59:59.000000Z");
         let before = timestamp(UNIX_EPOCH - Duration::from_secs(1));
         assert_eq!(&before, b"1970-01-01T00:00:00.000000Z");

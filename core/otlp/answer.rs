@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_nothing() {
+    fn an_unreadable_answer_has_no_message() {
         for protocol in [ExportProtocol::Grpc, ExportProtocol::HttpProtobuf, ExportProtocol::HttpJson] {
             for body in [&b""[..], b"{}", b"\xff\xff", b"<html>", br#"{"partialSuccess":3}"#, b"\x0a\x05ab"] {
                 assert!(!PartialSuccess::read(body, protocol).is_remarkable(), "{body:?} {protocol:?}");

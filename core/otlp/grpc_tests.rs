@@ -141,7 +141,7 @@ fn refused(reason: &str) -> Option<Result<CollectorAnswer, ConnectionLost>> {
 }
 
 #[test]
-fn a_call_is_what_grpc_wants() {
+fn a_call_follows_grpc() {
     let (mut client, mut collector) = (client(), Collector::new());
     client.begin(&payload(), Some(Duration::from_millis(1500)));
     collector.meet(&mut client);
@@ -219,7 +219,7 @@ fn an_answer_that_came_before_the_end_counts() {
 }
 
 #[test]
-fn an_answer_counts_wherever_the_collector_says_goodbye() {
+fn an_answer_counts_despite_a_goaway() {
     let grpc = || response(200, &[("content-type", "application/grpc")]);
     let trailers = |code| Some(fields(&[("grpc-status", code)]));
     let accepted = Some(Ok(CollectorAnswer::Accepted(PartialSuccess::default())));

@@ -54,7 +54,7 @@ fn refused_with(reason: &str, advice: RetryAdvice) -> Option<Result<CollectorAns
 }
 
 #[test]
-fn a_request_has_what_otlp_wants() {
+fn a_request_follows_otlp() {
     let mut connection = connection(ExportProtocol::HttpJson);
     connection.begin(&Payload(b"{}"[..].into()));
     let sent = String::from_utf8(std::mem::take(connection.output())).unwrap();
@@ -116,7 +116,7 @@ fn without_a_status_there_is_no_answer() {
 }
 
 #[test]
-fn what_is_not_http_or_too_long_is_an_answer_that_refuses() {
+fn an_invalid_or_oversized_answer_is_a_refusal() {
     let odd = refused("with something other than HTTP");
     assert_eq!(answered("SSH-2.0-x\r\n", false), (odd.clone(), false));
     assert_eq!(answered("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", false), (odd.clone(), false));

@@ -156,7 +156,7 @@ fn expected() -> Value {
 }
 
 #[test]
-fn json_is_what_the_mapping_says() {
+fn json_follows_the_mapping() {
     let json: Value = serde_json::from_slice(&encoded(ExportProtocol::HttpJson, false)).unwrap();
     assert_eq!(json, expected());
     let zipped = unzipped(&encoded(ExportProtocol::HttpJson, true));

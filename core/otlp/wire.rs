@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_as_the_format_says() {
+    fn numbers_follow_the_format() {
         let mut writer = Writer::default();
         writer.varint(1, 150);
         writer.fixed32(16, 1);

@@ -120,7 +120,7 @@ fn an_error_of_init_stops_the_start_and_the_plugins_before_it() {
 }
 
 #[test]
-fn a_stop_ends_the_installation_at_once_and_stops_what_was_initialised() {
+fn a_stop_ends_the_installation_and_stops_initialised_plugins() {
     let (good, slow, later) = (PluginScript::new(), PluginScript::new(), PluginScript::new());
     slow.hold(Init);
     let set = PluginSet::default();
@@ -219,7 +219,7 @@ fn too_many_requests_for_pages_are_unavailable() {
 }
 
 #[test]
-fn a_plugin_that_stops_or_has_stopped_is_unavailable_and_what_was_asked_before_is_answered() {
+fn a_stopping_plugin_is_unavailable_and_answers_earlier_questions() {
     let script = PluginScript::new();
     script.hold(Health);
     script.hold(Stop);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_believed_that_an_untrusted_peer_says() {
+    fn fields_of_an_untrusted_peer_are_ignored() {
         let fields = "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\n\
                       X-Forwarded-Port: 1\r\nForwarded: for=1.1.1.1;proto=https;host=evil\r\n";
         assert_eq!(seen("203.0.113.9", fields), "203.0.113.9:999 http - -");
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_listed_gets_in_and_loopback_is_not_implied() {
+    fn only_listed_addresses_are_admitted_and_loopback_is_not_implied() {
         let list = list(&["10.0.0.0/8", "2001:db8::/32"]);
         assert!(list.allows(ip("10.255.0.1")));
         assert!(list.allows(ip("2001:db8::7")));

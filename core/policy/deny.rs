@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_denies_what_it_names_and_all_below() {
+    fn a_rule_denies_its_path_and_all_below() {
         let paths = [
             "/private",
             "/private/",
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_rule_that_matches_decides_but_not_below_what_is_denied() {
+    fn the_last_matching_rule_decides_except_below_denied_paths() {
         let paths = ["/a.sql", "/public.sql", "/dump/a.sql", "/img", "/img/a.css", "/img/a.php"];
         assert_eq!(denied("*.sql\n!public.sql\n", &paths), ["/a.sql", "/dump/a.sql"]);
         assert_eq!(denied("dump/\n!/dump/a.sql\n", &paths), ["/dump/a.sql"]);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn php_does_not_run_where_a_pattern_says_so() {
+    fn php_does_not_run_below_denied_patterns() {
         let php = PhpDenyPaths::new(&["/uploads/**".into(), "tmp/*.php".into()]);
         for (path, matches, names_script) in [
             ("/uploads/x.php", true, true),

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays_or_is_replaced() {
+    fn existing_fields_are_kept_or_replaced() {
         let before = [("link", "<own>"), ("X-C", "3")];
         let kept = applied(RULES, "/x", &before, true);
         assert_eq!(kept, [pair("link", "<own>"), pair("X-C", "3"), pair("X-A", "1")]);

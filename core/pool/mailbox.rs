@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_can_look_before_it_would_wait() {
+    fn a_writer_can_check_before_it_would_wait() {
         let mailbox = mailbox(0);
         assert!(!mailbox.is_crowded());
         put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();

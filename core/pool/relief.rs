@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_held_back_by_what_it_carries_is_relieved_at_once() {
+    fn a_worker_that_its_suspended_requests_hold_is_relieved_at_once() {
         assert_eq!(
             relieved(&[serving(0, 2, None), serving(1, 2, Some(0)), serving(2, 1, Some(9))], 4),
             [1, 2]

@@ -190,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn uncached_workers_that_were_left_when_the_cache_was_renewed_by_chance_are_replaced() {
+    fn uncached_workers_left_after_another_renewal_of_the_cache_are_replaced() {
         let (mut renewal, now) = (Renewal::default(), crate::time::now());
         assert_eq!(renewal.decide(fresh(1, 3), now), Some(RenewalStep::Restart));
     }
 
     #[test]
-    fn without_workers_there_is_nothing_to_replace() {
+    fn without_workers_it_replaces_none() {
         let (mut renewal, now) = (Renewal::default(), crate::time::now());
         assert_eq!(renewal.decide(stale(0, 0, 0), now), None);
     }

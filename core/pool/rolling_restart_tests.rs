@@ -50,7 +50,7 @@ impl FakePool {
 }
 
 #[test]
-fn without_being_asked_it_rests() {
+fn it_does_nothing_without_a_request() {
     let mut pool = FakePool::new(2, 1);
     assert_eq!(pool.steps(), []);
 }
@@ -67,7 +67,7 @@ fn an_old_worker_hands_over_only_when_the_new_one_serves() {
 }
 
 #[test]
-fn one_after_the_other_is_replaced_as_slots_come_free() {
+fn workers_are_replaced_one_by_one_as_slots_become_free() {
     let mut pool = FakePool::new(3, 1);
     pool.ask();
     for (new, old) in [(3, 0), (0, 1), (1, 2)] {
@@ -110,7 +110,7 @@ fn workers_replaced_or_gone_meanwhile_are_skipped() {
 }
 
 #[test]
-fn being_asked_again_replaces_the_new_ones_too() {
+fn a_second_restart_replaces_the_new_workers_too() {
     let mut pool = FakePool::new(1, 2);
     pool.ask();
     assert_eq!(pool.steps(), [RollingRestartStep::Spawn(1)]);

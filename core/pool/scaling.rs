@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_missing_are_spawned_whatever_waits() {
+    fn missing_workers_are_spawned_whatever_waits() {
         assert_eq!(scaling().decide(&busy(0, 0, 0)).spawn, 2);
         assert_eq!(scaling().decide(&busy(1, 0, 50)).spawn, 1);
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_of_fixed_size_only_replaces_the_missing() {
+    fn a_pool_of_fixed_size_replaces_missing_workers_only() {
         let fixed = Scaling::new(PoolSize { min: 4, max: 4 }, Duration::ZERO);
         assert!(!fixed.has_room(4));
         assert_eq!(fixed.decide(&busy(4, 0, 9)), Scale::default());

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_request_recovers_at_once_and_says_so() {
+    fn a_finished_request_ends_the_stall_and_reports_it() {
         for mut scene in [StallScene::suspected(), StallScene::stalled()] {
             scene.sample.finished += 1;
             assert_eq!(scene.second(), Some(StallReport::Recovered));

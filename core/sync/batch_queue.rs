@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_queue_gives_what_it_has_and_takes_nothing() {
+    fn a_closed_queue_returns_its_entries_and_accepts_no_more() {
         let queue = BatchQueue::new(2);
         queue.offer("before");
         queue.close();

@@ -124,7 +124,7 @@ impl Drop for Dropped {
 }
 
 #[test]
-fn closing_drops_what_waits_and_does_not_wait_for_what_runs() {
+fn closing_drops_waiting_jobs_and_does_not_wait_for_running_ones() {
     let (helpers, (begun, seen), (dropped, drops)) = (HelperThreads::bounded(1, 8), channel(), channel());
     let hanging = hold(&helpers, &begun).unwrap();
     names(&seen, 1);

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_outbox_gives_what_it_has_and_takes_nothing() {
+    fn a_closed_outbox_returns_its_entries_and_accepts_no_more() {
         let outbox = Outbox::new(2);
         outbox.offer("before");
         assert!(outbox.wait(), "there is an item, so the consumer does not sleep");

@@ -79,7 +79,7 @@ fn accepted_codings_get_their_verdicts() {
 }
 
 #[test]
-fn what_proxies_say_gets_its_verdicts() {
+fn fields_of_proxies_get_their_verdicts() {
     replay("forwarded", invariants::hops);
 }
 
@@ -117,7 +117,7 @@ const WORDS: [&[u8]; 13] = [
 
 proptest! {
     #[test]
-    fn whatever_proxies_say_keeps_the_promises(
+    fn any_fields_of_proxies_keep_the_promises(
         words in prop::collection::vec(prop::sample::select(&[
             "for=", "proto=", "host=", "by=", "192.0.2.1", "[2001:db8::1]", ":80", "_x", "unknown", "https", "a", "\"", "\\",
             ",", ";", " ", "\t", "=", "\n", "\0", "\u{e9}",
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_trace_context_says_keeps_the_promises(
+    fn any_trace_context_keeps_the_promises(
         words in prop::collection::vec(prop::sample::select(&[
             "00-", "01-", "ff-", "0af7651916cd43dd8448eb211c80319c-", "b7ad6b7169203331-", "01", "-", "x", "\n", "\n\n", "a=1", "t@s=2",
             ",", " ", "=", "\u{e9}",

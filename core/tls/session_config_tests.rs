@@ -83,7 +83,7 @@ fn shake_hands(
 }
 
 #[test]
-fn a_session_begins_with_what_the_files_say() {
+fn a_session_begins_with_the_contents_of_the_files() {
     let dir = TempDir::new().unwrap();
     let roots = [write_pair(dir.path(), "a", &["a.example"]), write_pair(dir.path(), "b", &["*.b.example"])];
     let terms = terms(dir.path(), &["a", "b"], TlsVersion::Tls12);
@@ -132,7 +132,7 @@ fn clients_resume_with_tickets_and_without() {
 }
 
 #[test]
-fn a_reload_changes_what_new_sessions_see_and_lets_old_clients_resume() {
+fn a_reload_affects_new_sessions_and_lets_old_clients_resume() {
     let dir = TempDir::new().unwrap();
     let before = write_pair(dir.path(), "a", &["a.example"]);
     let terms = terms(dir.path(), &["a"], TlsVersion::Tls12);

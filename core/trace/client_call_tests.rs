@@ -137,7 +137,7 @@ fn double_quotes_enclose_values_where_they_may() {
 }
 
 #[test]
-fn a_url_says_no_secrets() {
+fn a_url_contains_no_secrets() {
     let call = |url| recorded(ClientCall { kind: ClientKind::Http, text: url, ..ClientCall::default() });
     for (url, full, host, port) in [
         ("http://a/", "http://a/", "a", "80"),
@@ -171,7 +171,7 @@ fn a_url_says_no_secrets() {
 }
 
 #[test]
-fn an_end_says_what_failed() {
+fn an_end_names_the_failure() {
     let ended = |kind, end: ClientEnd<'_>| {
         let mut span = Recorded::default();
         let failed =

@@ -64,7 +64,7 @@ fn servers_differ_about_backslashes() {
 }
 
 #[test]
-fn what_a_database_takes_for_a_value_is_one() {
+fn every_value_of_a_dialect_is_masked() {
     // MySQL starts a comment at two minus signs only if white space follows.
     assert_eq!(
         mask("select 5--1, 1--'a\nsecret b', 2 -- secret\n, 3 --", MySql),

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_would_be_read() {
+    fn remembered_statements_equal_parsed_ones() {
         let mut statements = Statements::default();
         let long = format!("select '{}' from t", "x".repeat(Statements::SQL_BYTES_MAX));
         let mut texts: Vec<String> =

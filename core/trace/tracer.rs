@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sampler_decides_and_the_flags_say_so() {
+    fn the_sampler_decides_and_sets_the_flags() {
         let mut trace = Trace::begin(FRESH);
         assert!(tracer(RootSampler::AlwaysOn, |_| {}).decide(&mut trace));
         assert!(trace.is_sampled() && !trace.is_private());

@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_beyond_the_size_is_forgotten() {
+    fn callbacks_beyond_the_size_are_dropped() {
         // SAFETY: all integers and nullable pointers.
         let mut plugin: svc_plugin = unsafe { std::mem::zeroed() };
         unsafe extern "C" fn ended(_: *mut c_void, _: *const svc_request_facts) -> i32 {

@@ -96,7 +96,7 @@ fn a_thread_goes_out_of_use_when_it_has_long_been_dispensable() {
 }
 
 #[test]
-fn a_new_thread_takes_half_of_what_the_first_one_serves() {
+fn a_new_thread_takes_half_of_the_connections_of_the_first() {
     let mut scaling = IoScaling::new();
     scaling.tick(&fed(&[1.0, 0.0]), Some(1.0));
     let plan = scaling.tick(&fed(&[1.0, 0.0]), Some(1.0));

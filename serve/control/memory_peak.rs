@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_or_little_is_kept() {
+    fn memory_in_use_or_small_excess_is_not_trimmed() {
         for (readings, why) in [
             ([(140, 90), (140, 90), (140, 80), (140, 80)], "clients hold it"),
             ([(45, 0), (45, 0), (47, 0), (47, 0)], "it is little"),

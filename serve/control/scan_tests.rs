@@ -147,7 +147,7 @@ impl Worker<Exchange> for Idle {
 }
 
 #[test]
-fn it_looks_once_a_second_however_often_it_is_called() {
+fn it_checks_once_a_second_however_often_it_is_called() {
     let mut scene = ScanScene::new(&[], false);
     scene.second();
     scene.refuse(ShedReason::QueueFull, 3);
@@ -171,7 +171,7 @@ fn a_late_scan_catches_up_with_nothing() {
 }
 
 #[test]
-fn an_executor_without_a_queue_has_nothing_to_look_at() {
+fn an_executor_without_a_queue_is_not_checked() {
     let mut scene = ScanScene::new(&[("EXECUTOR", "stub")], true);
     scene.refuse(ShedReason::QueueFull, 3);
     scene.seconds(100);
@@ -210,7 +210,7 @@ fn an_episode_is_logged_from_start_to_end() {
 }
 
 #[test]
-fn abandoned_work_lowers_the_budget_of_the_gate_and_the_record_says_so() {
+fn abandoned_work_lowers_the_budget_of_the_gate_and_is_recorded() {
     let mut scene = ScanScene::new(&[("QUEUE_WAIT_TIMEOUT_MS", "800")], false);
     scene.second();
     assert_eq!(scene.budget(), Duration::from_millis(800));
@@ -299,7 +299,7 @@ fn a_stalled_pool_takes_the_server_out_of_service_until_something_is_finished() 
 }
 
 #[test]
-fn the_episode_of_a_wedge_ends_with_it_even_if_the_log_has_nothing_to_say() {
+fn the_episode_of_a_wedge_ends_with_it_even_without_a_log_record() {
     let mut scene = ScanScene::new(&[], true);
     let stuck = Stuck::start(&scene.shared);
     let end = |scene: &ScanScene| {

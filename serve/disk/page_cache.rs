@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_just_written_is_cached_and_can_be_read_now() {
+    fn a_file_just_written_is_cached_and_can_be_read_now() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"0123456789").unwrap();
         read_ahead(&file, 0, 10);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_has_dropped_is_missing_until_it_was_read() {
+    fn dropped_pages_are_missing_until_they_are_read() {
         // Next to the sources, which are usually on a disk.
         let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all(&vec![1; 4 << 20]).unwrap();

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_stands_and_the_rest_is_found_out() {
+    fn configured_attributes_are_kept_and_others_are_detected() {
         let own = described("", Some("8.4.1"));
         for key in
             ["service.name", "service.version", "service.instance.id", "telemetry.sdk.version", "host.name"]

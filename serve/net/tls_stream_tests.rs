@@ -185,7 +185,7 @@ fn a_full_socket_takes_less_and_the_rest_is_bounded() {
 }
 
 #[test]
-fn what_is_held_back_counts_as_progress_only_when_it_leaves() {
+fn buffered_bytes_count_as_progress_when_they_are_sent() {
     let mut pair = Pair::open();
     pair.server.take_progress();
     pair.server.socket.room = 0;

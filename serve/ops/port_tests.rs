@@ -179,7 +179,7 @@ fn every_endpoint_answers_with_its_exact_type() {
 }
 
 #[test]
-fn a_probe_says_its_name_whatever_its_status() {
+fn a_probe_has_its_name_whatever_its_status() {
     let nobody = ProbeFacts {
         serving: true,
         workers: WorkerHealth::Running(0),

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_gives_what_it_holds_and_fills_up_again() {
+    fn it_holds_a_fixed_number_of_descriptors_and_can_be_refilled() {
         let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let mut reserve = Reserve::default();
         assert!(!reserve.draw());

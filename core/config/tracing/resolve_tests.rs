@@ -81,7 +81,7 @@ fn without_otel_enabled_nothing_is_looked_at() {
 }
 
 #[test]
-fn an_empty_variable_is_unset_and_what_is_for_traces_comes_first() {
+fn an_empty_variable_is_unset_and_one_for_traces_takes_precedence() {
     let chosen = export(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://general:1/base/"),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://traces"),
@@ -354,7 +354,7 @@ fn without_an_exporter_nothing_is_recorded_and_traces_are_propagated() {
 }
 
 #[test]
-fn the_report_shows_what_is_in_effect_and_no_secret() {
+fn the_report_shows_effective_values_and_no_secrets() {
     let config = resolve(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://user:hunter2@c/base?key=hunter2"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2"),

@@ -188,7 +188,7 @@ fn every_family_of_the_table_appears_once_and_in_order() {
 }
 
 #[test]
-fn caches_show_what_was_read_of_them() {
+fn caches_show_their_last_readings() {
     let page = text(&Metrics::new(), &facts(), Format::Text);
     for line in [
         r#"svc_opcache_memory_bytes{state="used"} 21"#,
@@ -331,7 +331,7 @@ fn an_executor_without_a_queue_tells_of_an_empty_pool_and_of_no_wait() {
 }
 
 #[test]
-fn the_bounds_of_each_histogram_are_what_alerts_are_written_for() {
+fn histograms_have_the_bounds_that_alerts_use() {
     let metrics = Metrics::new();
     let page = text(&metrics, &facts(), Format::Text);
     let bounds = |family: &str| -> Vec<String> {
@@ -384,7 +384,7 @@ fn each_family_of_background_tasks_appears_when_it_has_something_to_tell() {
 }
 
 #[test]
-fn outside_worker_mode_there_is_no_stall_to_tell_of() {
+fn outside_worker_mode_there_is_no_family_of_stalls() {
     let metrics = Metrics::new();
     assert!(
         !text(&metrics, &ScrapeFacts { worker_mode: false, ..facts() }, Format::Text)
@@ -401,7 +401,7 @@ fn a_slot_that_its_worker_has_left_keeps_its_counters_only() {
 }
 
 #[test]
-fn outside_worker_mode_there_are_no_persistent_workers_to_tell_of() {
+fn outside_worker_mode_there_are_no_families_of_workers() {
     let metrics = busy_metrics();
     let page = text(&metrics, &ScrapeFacts { worker_mode: false, ..facts() }, Format::Text);
     let shown: Vec<_> = ALL.iter().filter(|family| page.contains(family.name)).collect();

@@ -292,7 +292,7 @@ fn id_of(entry: &StoredEntry) -> u64 {
 }
 
 #[test]
-fn histories_keep_what_rfc_9111_permits() {
+fn histories_follow_rfc_9111() {
     for seed in 0..SEEDS {
         let outcome = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);

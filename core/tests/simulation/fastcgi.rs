@@ -123,7 +123,7 @@ fn responses_arrive_as_they_were_said() {
 }
 
 #[test]
-fn a_damaged_response_is_a_fault_or_says_no_more_than_was_said() {
+fn a_damaged_response_is_a_fault_or_contains_sent_bytes_only() {
     let mut faults = 0;
     for seed in 0..SEEDS {
         let dice = &mut Dice::new(seed);

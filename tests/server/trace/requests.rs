@@ -363,7 +363,7 @@ fn requests_refused_by_the_drain_are_exported_before_the_end() {
 }
 
 #[test]
-fn the_sampler_decides_and_the_flags_say_so() {
+fn the_sampler_decides_and_sets_the_flags() {
     let parent = |flags: &str| format!("traceparent: 00-{TRACE}-{PARENT}-{flags}");
     for (sampler, argument, expected) in [
         ("always_on", "", ["01", "01", "01"]),
