@@ -233,4 +233,4 @@ pictures: test-packages ## regenerate the pictures in docs/images
 	@mkdir -p docs/images; $(with_php); cargo test --quiet --test server -- --ignored ops::page_scenes::pictures_of_the_page
 
 stubs: packages ## regenerate stubs/svc.php, which editors and static analysis read
-	@$(with_php); SVC_WRITE_STUBS=1 cargo test --quiet --test server -- stubs::the_file_is_what_the_server_offers
+	@$(with_php); SVC_WRITE_STUBS=1 cargo test --quiet --test server -- stubs::the_file_has_the_functions_of_the_server

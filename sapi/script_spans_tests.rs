@@ -86,7 +86,7 @@ fn an_attribute_without_a_name_is_dropped() {
 }
 
 #[test]
-fn without_a_recorder_nothing_is_recorded_and_the_trace_goes_on() {
+fn without_a_recorder_nothing_is_recorded_and_the_trace_continues() {
     let root = SpanContext {
         trace_id: svc_core::trace::TraceId::new(7).unwrap(),
         span_id: SpanId::new(8).unwrap(),

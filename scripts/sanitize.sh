@@ -33,7 +33,7 @@ without_address=(
     async::loss::
     hooks::reach::
     a_fault_ends_the_process
-    a_library_that_recurses_to_the_end_of_a_stack_costs_its_request_only
+    a_library_that_overflows_a_stack_ends_its_request_only
     a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error
     many_failures_leave_no_memory_behind
     nothing_is_left_of_transfers

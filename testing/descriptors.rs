@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_of_descriptors_is_what_a_test_asks_for() {
+    fn a_limit_of_descriptors_is_that_of_the_test() {
         let output =
             limited_to(77, Command::new("/bin/sh").args(["-c", "ulimit -n; ulimit -Hn"])).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "77\n77\n");

@@ -149,7 +149,7 @@ fn openmetrics_has_its_own_rules() {
 }
 
 #[test]
-fn what_goes_down_or_away_between_two_pages_is_caught() {
+fn samples_that_decrease_or_disappear_are_reported() {
     let before = text(GOOD).unwrap();
     let after = |from: &str, to: &str| text(&GOOD.replacen(from, to, 1)).unwrap().faults_after(&before);
     assert_eq!(after("", ""), [""; 0]);

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn php_does_not_run_below_denied_patterns() {
+    fn php_does_not_run_at_denied_patterns() {
         let php = PhpDenyPaths::new(&["/uploads/**".into(), "tmp/*.php".into()]);
         for (path, matches, names_script) in [
             ("/uploads/x.php", true, true),

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn service_goes_on_until_the_delay_is_over() {
+    fn requests_are_served_until_the_delay_has_passed() {
         let (mut drain, now) = drain();
         assert_eq!(drain.step(QUIET, now), None);
         let until = drain.deadline(now).unwrap();

@@ -337,7 +337,7 @@ fn a_connection_is_kept_while_it_is_fresh() {
 }
 
 #[test]
-fn an_idle_connection_that_was_closed_costs_no_attempt() {
+fn a_closed_idle_connection_does_not_count_as_an_attempt() {
     const ONCE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let time = Time::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

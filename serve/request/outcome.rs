@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_the_drain_finds_ready_is_counted_as_what_it_is_and_once() {
+    fn a_response_that_the_drain_finds_ready_is_counted_once_by_its_kind() {
         let (mut outcome, metrics) = offered();
         outcome.cut();
         outcome.head_goes_out(504, Origin::TimeLimit, &metrics);

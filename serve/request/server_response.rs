@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_on_overload_says_so_and_when_to_come_back() {
+    fn a_refusal_on_overload_has_its_status_and_retry_after() {
         let response = ServerResponse::plain(529);
         assert_eq!(response.body, b"Site is overloaded");
         assert_eq!(status::reason(529), "Site is overloaded");

@@ -144,7 +144,7 @@ fn the_peer_of_a_unix_socket_has_no_address() {
 }
 
 #[test]
-fn a_request_says_what_the_conventions_ask_for() {
+fn a_request_has_the_attributes_of_the_conventions() {
     let text = "POST /a%20b?x=1&sig=secret HTTP/1.1\r\nHost: example.org:81\r\nUser-Agent: test/1\r\nContent-Length: 5\r\n\
                 traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\ntracestate: a=1\r\n\r\n";
     let span = Scene::of(text).answered(404, Origin::Server).recorded(ResponseEnd::Whole);
@@ -244,7 +244,7 @@ fn the_class_of_an_exception_is_the_type_of_the_error() {
 }
 
 #[test]
-fn what_the_script_says_comes_after_what_the_server_says() {
+fn attributes_of_the_script_follow_those_of_the_server() {
     let scene = |status| {
         let scene = Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         scene.meta.span.as_ref().unwrap().note(|notes| {
@@ -259,7 +259,7 @@ fn what_the_script_says_comes_after_what_the_server_says() {
 }
 
 #[test]
-fn a_script_replaces_nothing_that_the_server_says() {
+fn a_script_replaces_no_attribute_of_the_server() {
     let falsified = |status| {
         let scene = Scene::of("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
         scene.meta.span.as_ref().unwrap().note(|notes| {
@@ -282,7 +282,7 @@ fn a_script_replaces_nothing_that_the_server_says() {
 }
 
 #[test]
-fn all_that_the_server_says_is_its_own() {
+fn attributes_of_the_server_cannot_be_set_by_scripts() {
     let text = "BREW /a?x=1 HTTP/1.1\r\nHost: a\r\nUser-Agent: test/1\r\n\r\n";
     let mut refused = Scene::of(text);
     refused.meta.outcome.refuse(ShedReason::QueueFull, false);
@@ -293,7 +293,7 @@ fn all_that_the_server_says_is_its_own() {
 }
 
 #[test]
-fn a_request_that_cannot_be_read_says_what_is_known() {
+fn an_unreadable_request_has_known_attributes_only() {
     let span = Scene::unread(None).answered(400, Origin::Server).recorded(ResponseEnd::Whole);
     assert_eq!((&*span.name, said(&span, "http.request.method")), ("HTTP", Some(&"_OTHER".into())));
     assert_eq!((said(&span, "url.path"), said(&span, "http.request.method_original")), (None, None));

@@ -441,7 +441,7 @@ fn a_job_that_its_owner_settled_is_skipped() {
 }
 
 #[test]
-fn a_worker_that_dies_costs_its_jobs_and_is_replaced() {
+fn a_worker_that_dies_loses_its_jobs_and_is_replaced() {
     for is_persistent in [false, true] {
         let mut scene = SumPool::start(ONE, 4, is_persistent);
         // In worker mode both are in flight, and both are lost.
@@ -558,7 +558,7 @@ impl SumPool {
 }
 
 #[test]
-fn a_drain_runs_what_is_queued_refuses_newcomers_and_begins_nothing_abandoned() {
+fn a_drain_runs_queued_work_refuses_more_and_skips_abandoned_work() {
     for is_persistent in [false, true] {
         let scene = SumPool::start(ONE, 8, is_persistent);
         let running = scene.queued(SumAct::AddLater, [1, 0]);

@@ -52,7 +52,7 @@ fn a_request_aborted_by_the_drain_in_its_body_is_503_and_shutdown() {
 }
 
 #[test]
-fn a_reply_whose_head_is_out_was_answered_although_the_drain_cuts_it() {
+fn a_reply_whose_head_was_sent_counts_as_answered_when_the_drain_ends_it() {
     let mut site = Site::start(&[("DRAIN_TIMEOUT_SECONDS", "1")]);
     std::fs::write(site.root.path().join("long.bin"), vec![b'x'; 50_000_000]).unwrap();
     let (mut stream, mut file, mut other) = (site.client(), site.client(), site.http2());
@@ -134,7 +134,7 @@ fn a_refusal_that_its_client_has_read_does_not_become_abandoned_work() {
 }
 
 #[test]
-fn a_worker_that_fails_has_dropped_what_had_no_head_and_broken_off_what_had() {
+fn a_failed_worker_drops_requests_without_a_head_and_breaks_off_others() {
     let site = Site::start(&[]);
     assert_eq!(site.client().get("/panic").status, 500);
     let response = site.client().get("/half");

@@ -98,7 +98,7 @@ fn a_drain_waits_for_work_after_the_answer() {
 }
 
 #[test]
-fn during_the_delay_service_goes_on() {
+fn during_the_delay_requests_are_served() {
     let mut site = Site::start(&[("DRAIN_DELAY_SECONDS", "3600")]);
     site.drain();
     assert!(site.shared().lifecycle.is_draining() && !site.shared().lifecycle.is_closing());
@@ -131,7 +131,7 @@ fn requests_on_open_connections_are_refused_once_the_gate_is_closed() {
 }
 
 #[test]
-fn the_drain_deadline_cuts_off_what_is_left() {
+fn the_drain_deadline_ends_remaining_requests() {
     let settings = [("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "60000")];
     let mut site = Site::start(&settings);
     let (mut running, mut queued) = (site.client(), site.client());

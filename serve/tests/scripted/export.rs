@@ -184,7 +184,7 @@ fn a_full_queue_drops_and_a_complete_batch_does_not_wait() {
 }
 
 #[test]
-fn a_drain_exports_what_is_there() {
+fn a_drain_exports_waiting_records() {
     let collector = Collector::start();
     let mut site =
         to(&collector, &[("OTEL_BSP_SCHEDULE_DELAY", "600000"), ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2")]);

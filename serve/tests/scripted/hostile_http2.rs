@@ -129,7 +129,7 @@ fn floods_of_frames_without_content_are_thrown_out() {
 }
 
 #[test]
-fn a_flood_without_reader_costs_one_connection() {
+fn a_flood_without_a_reader_closes_one_connection() {
     let site = Site::start(&[("IO_WORKERS", "1"), ("WRITE_TIMEOUT_SECONDS", "1")]);
     let witness = site.http2();
     let mut client = site.http2();
@@ -140,7 +140,7 @@ fn a_flood_without_reader_costs_one_connection() {
 }
 
 #[test]
-fn streams_beyond_what_all_may_have_are_refused_but_for_one_each() {
+fn streams_over_the_limit_of_all_are_refused_except_one_per_connection() {
     let site = Site::start(&[("MAX_CONNECTIONS", "100"), ("PHP_WORKERS", "1")]);
     let beside = HTTP2_STREAMS_BESIDE_MIN;
     let mut hoarders: Vec<_> = (0..9).map(|_| site.http2()).collect();
@@ -454,7 +454,7 @@ impl Random {
 }
 
 #[test]
-fn others_are_answered_while_one_floods() {
+fn other_clients_are_answered_while_one_floods() {
     let site = site();
     let mut witness = site.http2();
     witness.ping();

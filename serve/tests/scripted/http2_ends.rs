@@ -160,7 +160,7 @@ fn streams_beyond_the_limit_are_refused_unseen() {
 }
 
 #[test]
-fn a_drain_lets_streams_end_and_says_farewell() {
+fn a_drain_lets_streams_end_and_sends_goaway() {
     let mut site = Site::start(&[]);
     let mut client = site.http2();
     let slow = client.ask("/wait/a");
@@ -268,7 +268,7 @@ fn a_slow_body_is_408_for_its_stream() {
 }
 
 #[test]
-fn a_drain_after_a_long_silence_waits_for_what_is_on_its_way() {
+fn a_drain_after_a_long_pause_waits_for_requests_in_flight() {
     let mut site = Site::start(&[("IO_WORKERS", "1"), ("KEEPALIVE_TIMEOUT_SECONDS", "2")]);
     std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
     // When the first one is closed, the others have been silent for longer than the drain's grace period.

@@ -79,7 +79,7 @@ fn unsafe_requests_run_although_their_client_has_left() {
 }
 
 #[test]
-fn the_setting_says_what_runs_although_its_client_has_left() {
+fn the_setting_decides_whether_a_request_runs_without_its_client() {
     for (policy, method, runs) in [
         ("run_unsafe", "QUERY", false),
         ("run_unsafe", "PROPPATCH", true),

@@ -201,7 +201,7 @@ fn servers_own_failures_have_a_page() {
 }
 
 #[test]
-fn a_worker_that_says_nothing_has_dropped_its_request() {
+fn a_worker_without_a_response_has_dropped_its_request() {
     let site = Site::start(&[]);
     assert_eq!(site.client().get("/silent").status, 500);
     site.check_books();
@@ -210,7 +210,7 @@ fn a_worker_that_says_nothing_has_dropped_its_request() {
 }
 
 #[test]
-fn a_dying_worker_costs_its_request_only() {
+fn a_dying_worker_loses_its_request_only() {
     let site = Site::start(&[]);
     let mut client = site.client();
     assert_eq!(client.get("/panic").status, 500);

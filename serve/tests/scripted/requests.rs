@@ -249,7 +249,7 @@ fn overload_is_refused_with_529_and_its_words() {
 }
 
 #[test]
-fn without_workers_what_waits_and_what_comes_is_answered_500() {
+fn without_workers_waiting_and_new_requests_are_answered_500() {
     let site = Site::start(&[("PHP_WORKERS", "1")]);
     let mut last = site.client();
     last.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");

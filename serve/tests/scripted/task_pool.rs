@@ -154,7 +154,7 @@ fn word(report: &SupervisorReport<'_>) -> String {
 }
 
 #[test]
-fn each_task_is_run_once_and_its_awaiter_gets_what_it_returns() {
+fn each_task_is_run_once_and_its_awaiter_gets_its_result() {
     let limits = TaskLimits { workers: 2, queue_capacity: 500, in_flight_cap: 500, ..LIMITS };
     let scene = Scene::start(limits);
     let tasks: Vec<_> = (0..500).map(|n| scene.dispatch(TaskAct::Return(n))).collect();
@@ -170,7 +170,7 @@ fn each_task_is_run_once_and_its_awaiter_gets_what_it_returns() {
 }
 
 #[test]
-fn a_task_that_fails_or_says_nothing_is_counted_as_failed() {
+fn a_task_that_fails_or_has_no_result_is_counted_as_failed() {
     let scene = Scene::start(LIMITS);
     assert!(matches!(scene.awaited(&scene.dispatch(TaskAct::Fail)), TaskOutcome::Failed(_)));
     assert!(matches!(scene.awaited(&scene.dispatch(TaskAct::Silent)), TaskOutcome::Lost(_)));
@@ -244,7 +244,7 @@ fn a_running_task_that_is_cancelled_is_counted_when_it_has_left_its_thread() {
 }
 
 #[test]
-fn a_lost_thread_costs_its_own_tasks_and_not_those_that_wait() {
+fn a_lost_thread_loses_its_own_tasks_and_no_waiting_ones() {
     let mut scene = Scene::start(LIMITS);
     let parked = scene.running(TaskAct::Park("a"));
     let dies = scene.dispatch(TaskAct::Panic);
@@ -312,7 +312,7 @@ fn a_rolling_restart_refuses_nothing_and_loses_no_task() {
 }
 
 #[test]
-fn the_end_of_the_pool_cancels_what_is_queued_and_what_runs() {
+fn the_end_of_the_pool_cancels_queued_and_running_tasks() {
     let scene = Scene::start(LIMITS);
     let parked = [scene.running(TaskAct::Park("never")), scene.running(TaskAct::Park("never"))];
     let blocked = scene.running(TaskAct::Block("a"));

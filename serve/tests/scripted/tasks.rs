@@ -36,7 +36,7 @@ fn samples(site: &Site) -> Vec<String> {
 }
 
 #[test]
-fn the_families_of_tasks_appear_with_what_they_tell() {
+fn the_families_of_tasks_count_each_end_of_a_task() {
     let site = with_tasks(&[]);
     let gauges = ["tasks_in_flight 0", "tasks_in_flight_limit 8"];
     assert_eq!(samples(&site), gauges);

@@ -155,7 +155,7 @@ fn a_worker_that_asks_for_it_is_replaced_in_its_slot_without_a_gap() {
 }
 
 #[test]
-fn a_worker_that_is_replaced_lets_what_it_carries_end_while_another_serves() {
+fn a_replaced_worker_ends_its_requests_while_another_serves() {
     let site = start(&[("PHP_WORKERS", "1")]);
     let mut waiting = parked(&site, "a");
     assert_eq!(site.client().get("/recycle/error").text(), "recycled");
@@ -259,7 +259,7 @@ fn without_a_replacement_that_boots_a_lingering_worker_is_none_to_count_on() {
 }
 
 #[test]
-fn a_drain_waits_for_what_lingers() {
+fn a_drain_waits_for_lingering_workers() {
     let mut site = start(&[("PHP_WORKERS", "1")]);
     let mut waiting = left_behind(&site, "a");
     eventually("it lingers", || site.shared().pool_facts().lingering == 1);
@@ -300,7 +300,7 @@ fn a_new_worker_in_the_place_of_one_that_is_gone_has_no_heap_to_show() {
 }
 
 #[test]
-fn a_worker_that_dies_costs_what_it_carries_and_is_replaced() {
+fn a_worker_that_dies_loses_its_requests_and_is_replaced() {
     let site = start(&[("PHP_WORKERS", "1")]);
     let mut waiting = parked(&site, "a");
     assert_eq!(site.client().get("/panic").status, 500);
@@ -391,7 +391,7 @@ fn a_replacement_that_does_not_boot_leaves_the_old_ones_in_place() {
 }
 
 #[test]
-fn replacing_all_goes_on_while_one_takes_its_time() {
+fn replacing_all_continues_while_one_is_slow() {
     let site = start(&[("PHP_WORKERS", "3")]);
     let mut waiting = parked(&site, "a");
     assert!(site.restart_workers());
@@ -432,7 +432,7 @@ fn files_are_sent_and_no_other_script_is_run() {
 }
 
 #[test]
-fn a_request_whose_client_has_left_still_holds_its_worker_up_while_it_runs() {
+fn a_running_request_without_its_client_still_occupies_its_worker() {
     let site = start(&[("PHP_WORKERS", "1")]);
     let mut client = ask(&site, "/block/a");
     site.until_inside("a");

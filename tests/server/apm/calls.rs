@@ -157,13 +157,13 @@ fn backslashes_are_read(constants: &Value, cases: &[&str]) {
 }
 
 #[test]
-fn mysql_says_what_a_backslash_is() {
+fn the_meaning_of_a_backslash_comes_from_mysql() {
     let Some(database) = databases::mariadb() else { return };
     backslashes_are_read(&constants_of(&database), &["pdo-backslash", "mysqli-backslash"]);
 }
 
 #[test]
-fn postgres_says_what_a_backslash_is() {
+fn the_meaning_of_a_backslash_comes_from_postgres() {
     let Some(database) = databases::postgres() else { return };
     let (name, port) = (database.name(), database.address().port());
     let mut constants = constants_of(&database);

@@ -98,7 +98,7 @@ fn time_limits_end_queries() {
 }
 
 #[test]
-fn time_limits_end_what_waits_for_a_server() {
+fn time_limits_end_calls_to_a_server() {
     let backend = server();
     limited(&constants(&backend), &["limit-callback"]);
     // Only with hooks: without them, the thread waits for the answer.
@@ -116,13 +116,13 @@ fn queries_wait(mut constants: Value, sleep: &str, cases: &[&str]) {
 }
 
 #[test]
-fn time_limits_end_what_waits_for_mysql() {
+fn time_limits_end_calls_to_mysql() {
     let Some(database) = databases::mariadb() else { return };
     queries_wait(constants_of(&database), "select sleep(2)", &["limit-pdo", "limit-mysqli"]);
 }
 
 #[test]
-fn time_limits_end_what_waits_for_postgresql() {
+fn time_limits_end_calls_to_postgresql() {
     let Some(database) = databases::postgres() else { return };
     let mut constants = constants_of(&database);
     queries_wait(constants.clone(), "select pg_sleep(2)", &["limit-pdo"]);
@@ -156,7 +156,7 @@ fn late(spans: &Spans, request: &ExportedSpan) -> ExportedSpan {
 }
 
 #[test]
-fn a_call_goes_on_when_the_client_leaves() {
+fn a_call_continues_when_the_client_leaves() {
     for is_worker in IS_WORKER {
         let (spans, backend) = (Spans::collect(), server());
         let svc = waiting(&spans, &backend, is_worker, &[]);

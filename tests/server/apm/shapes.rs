@@ -110,7 +110,7 @@ fn curl_is_called_in_any_way() {
 }
 
 #[test]
-fn curl_goes_on_with_what_is_set_when_php_refuses_more() {
+fn curl_continues_with_its_options_when_php_refuses_others() {
     let backend = server();
     for pair in pairs(&json!({ "URL": format!("http://{}", backend.address()) }), &[]) {
         let calls = pair.same("curl-refused");

@@ -204,7 +204,7 @@ add_action('wp', function () {
 add_action('wp_footer', fn () => print('Items: ' . ($_COOKIE['woocommerce_items_in_cart'] ?? 0) . '.'));";
 
 #[test]
-fn wordpress_visitors_get_pages_from_the_cache_and_see_what_is_published() {
+fn wordpress_visitors_get_cached_pages_and_see_new_posts() {
     let Some(database) = databases::mariadb() else { return };
     // The plugin calls functions of svc.
     let settings = [("PHP_WORKERS", "4"), ("RESPONSE_CACHE_BYTES", "64M"), ("EXECUTOR", "sapi")];

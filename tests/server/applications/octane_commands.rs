@@ -176,7 +176,7 @@ fn svc_may_be_the_default_server() {
 }
 
 #[test]
-fn a_reload_that_fails_says_why_and_the_old_workers_serve() {
+fn a_failed_reload_has_a_reason_and_the_old_workers_serve() {
     let Some(shop) = Shop::new() else { return };
     let _server = shop.start(&[]);
     let before = shop.get();

@@ -61,7 +61,7 @@ fn await_all_keeps_keys_and_order() {
 }
 
 #[test]
-fn await_all_throws_the_first_failure_while_others_go_on() {
+fn await_all_throws_the_first_failure_while_other_tasks_continue() {
     let cases = [
         (
             r"$never = Svc\async(never(...));
@@ -138,7 +138,7 @@ fn await_any_takes_the_first_success_and_await_race_the_first_to_settle() {
 }
 
 #[test]
-fn a_timeout_is_one_deadline_for_a_call_and_cancels_what_has_not_settled() {
+fn a_timeout_is_one_deadline_for_a_call_and_cancels_unsettled_tasks() {
     let cases = [
         (r"return Svc\async(never(...))->await(0.01);", r"Svc\Async\TimeoutException: *"),
         (r"return Svc\async(never(...))->await(0.0);", r"Svc\Async\TimeoutException: *"),

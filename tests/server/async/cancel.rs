@@ -92,7 +92,7 @@ fn a_task_that_executes_opcodes_is_asked_and_then_unwound() {
 }
 
 #[test]
-fn what_has_settled_stays_as_it_is() {
+fn a_settled_task_is_not_changed() {
     let cases = [
         (
             r"$task = settled(Svc\async(fn () => 5)); return [$task->cancel(), $task->await(), $task->cancel()];",
@@ -184,7 +184,7 @@ fn a_queued_task_never_starts() {
 }
 
 #[test]
-fn one_inside_of_a_c_call_goes_on_until_it_returns() {
+fn a_task_in_a_c_call_continues_until_it_returns() {
     one_thread().in_each_mode(|server| {
         let (n, text) = blocked(server, "inside");
         assert_eq!(text, "[true,true]", "its requester need not wait");

@@ -24,7 +24,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 }
 
 #[test]
-fn the_first_example_says_what_the_page_says() {
+fn the_first_example_prints_the_output_on_the_page() {
     let svc = Svc::start(&[("tasks.php", examples()[0])], &[("ASYNC_WORKERS", "2")]);
     let response = svc.get("/tasks.php");
     assert!(PAGE.contains(&format!("/tasks.php\n{}\n", response.text())), "{}", response.text());

@@ -127,7 +127,7 @@ fn exit_fails_the_task() {
 
 /// Elsewhere, `exit(1)` without output runs the destructors of global objects; in a task these belong to the thread.
 #[test]
-fn exit_leaves_what_its_thread_holds() {
+fn exit_keeps_the_state_of_its_thread() {
     let held = "final class Held { public int $uses = 0; public function __destruct() { mark('held-destructed'); } } $held = new Held;";
     let server = TaskServer::new(CODE).set("ASYNC_WORKERS", "1").set("PHP_WORKERS", "1").entry(held);
     let code = r"$ends = tried(fn () => Svc\async(static function () { $GLOBALS['held']->uses++; exit(1); })->await());

@@ -118,7 +118,7 @@ const PAGE: &str = r"<?php
     class Late { const V = 'of the page'; }";
 
 #[test]
-fn compiling_a_file_declares_nothing_and_code_runs_with_what_its_thread_has() {
+fn compiling_a_file_declares_nothing_and_code_uses_declarations_of_its_thread() {
     let there = r"
         class Here { const V = 'of the thread'; public static function v() { return self::V; } }
         function version() { return 'of the thread'; }

@@ -139,7 +139,7 @@ fn versions() -> TaskServer {
 }
 
 #[test]
-fn a_hang_up_rolls_the_threads_and_what_runs_ends_in_peace() {
+fn a_hang_up_replaces_the_threads_and_running_tasks_end_normally() {
     // Detached: in worker mode the roll also replaces the requests' own worker.
     versions().in_each_mode(|server| {
         assert_eq!(server.tell("version_of_tasks"), "1");
@@ -176,7 +176,7 @@ fn async_warnings(svc: &Svc) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn while_no_thread_boots_tasks_are_refused_and_everything_else_goes_on() {
+fn while_no_thread_boots_tasks_are_refused_and_requests_are_served() {
     let code = VERSIONS.to_owned() + "function plain() { return 'plain'; }";
     let server = TaskServer::new(&code)
         .entry("throw new Exception('no database');")

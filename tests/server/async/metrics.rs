@@ -85,7 +85,7 @@ fn each_end_is_counted_once() {
 }
 
 #[test]
-fn in_flight_is_what_is_queued_or_running() {
+fn in_flight_counts_queued_and_running_tasks() {
     let server = TaskServer::new(CODE).set("ASYNC_WORKERS", "1");
     server.in_each_mode(|server| {
         let mut busy = server.send("busy", "a");

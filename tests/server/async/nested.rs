@@ -83,7 +83,7 @@ fn a_task_that_ends_cancels_those_that_it_leaves() {
 
 /// Where the engine allows no switch, an awaiting task would block its thread, perhaps the one that the awaited task needs.
 #[test]
-fn where_a_task_cannot_park_awaiting_is_refused_unless_the_answer_is_there() {
+fn where_a_task_cannot_park_awaiting_is_refused_unless_it_has_settled() {
     let cases = [
         (
             r"return Svc\async(function () {

@@ -192,7 +192,7 @@ fn a_task_from_the_old_cache_may_go_on_when_it_has_restarted() {
 }
 
 #[test]
-fn what_a_task_from_the_old_cache_leaves_in_its_thread_is_there_when_it_has_restarted() {
+fn state_of_a_task_from_the_old_cache_remains_in_its_thread_after_the_restart() {
     let code = r"
         function late() {
             Svc\async(static function () {

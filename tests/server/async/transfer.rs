@@ -104,7 +104,7 @@ fn values_are_the_same_on_the_other_side() {
 }
 
 #[test]
-fn other_threads_unpack_what_one_has_packed() {
+fn values_packed_by_one_thread_are_unpacked_by_others() {
     let svc = start(CROSS, &[("PHP_WORKERS", "2")], &[]);
     let packed = tell(&svc, "pack");
     let (payload, by) = packed.split_once(' ').unwrap();

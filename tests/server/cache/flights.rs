@@ -388,7 +388,7 @@ fn a_follower_gets_the_stale_response_when_its_wait_is_over() {
 }
 
 #[test]
-fn scripts_remove_what_they_name() {
+fn scripts_remove_the_entries_that_they_name() {
     in_each_mode(&[IN_PROCESS], |svc| {
         let tagged = |name: &str, tags: &str| format!("/page.php?{name}&{MINUTE}&h[]=Cache-Tag:{tags}");
         let (a, b, c) = (tagged("a", "x,y"), tagged("b", "y"), tagged("c", "z"));
@@ -422,7 +422,7 @@ fn scripts_remove_what_they_name() {
 
 #[cfg(feature = "async")]
 #[test]
-fn tasks_remove_what_they_name() {
+fn tasks_remove_the_entries_that_they_name() {
     in_each_mode(&[("ASYNC_WORKERS", "1")], |svc| {
         for (name, tag) in [("a", "x"), ("b", "y"), ("c", "y")] {
             svc.get(&format!("/page.php?{name}&{MINUTE}&h[]=Cache-Tag:{tag}"));
@@ -443,7 +443,7 @@ fn without_a_cache_nothing_is_removed() {
 }
 
 #[test]
-fn a_purge_keeps_what_is_under_way_from_being_stored() {
+fn a_purge_prevents_that_responses_in_flight_are_stored() {
     let svc = cached(&[IN_PROCESS]);
     let page = format!("/page.php?hold&{MINUTE}&h[]=Cache-Tag:a");
     let mut leader = ask(&svc, &page);
@@ -474,7 +474,7 @@ fn a_purged_response_does_not_answer_for_a_failure() {
 }
 
 #[test]
-fn an_unsafe_request_removes_what_it_may_have_changed() {
+fn an_unsafe_request_removes_entries_that_it_may_have_changed() {
     let svc = cached(&[]);
     let page = format!("/page.php?{MINUTE}");
     let other = "/page.php?other&h[]=Cache-Control:max-age=60";

@@ -253,7 +253,7 @@ fn ranges_conditions_head_and_codings_are_those_of_files() {
 }
 
 #[test]
-fn responses_vary_by_what_they_say() {
+fn responses_vary_by_the_fields_that_they_name() {
     let svc = cached(&[]);
     let page = url("a", &[MINUTE, "Vary: X-Color, Accept-Language"]);
     for (fields, run) in [
@@ -439,7 +439,7 @@ fn fields_for_the_cache_alone_do_not_reach_clients() {
 }
 
 #[test]
-fn micro_caching_stores_what_says_nothing() {
+fn micro_caching_stores_responses_without_cache_control() {
     let svc = cached(&[("RESPONSE_CACHE_DEFAULT_TTL_MS", "60000")]);
     for (name, is_stored) in [("a", true), ("status=404", true), ("status=201", false), ("status=503", false)]
     {
@@ -488,7 +488,7 @@ fn failed_responses_are_not_stored() {
 }
 
 #[test]
-fn the_access_log_says_what_the_cache_did() {
+fn the_access_log_shows_the_result_of_the_cache() {
     let mut svc = cached(&[("ACCESS_LOG", "all")]);
     svc.get(&url("a", &[MINUTE]));
     svc.get(&url("a", &[MINUTE]));

@@ -221,7 +221,7 @@ fn a_php_that_cannot_start_its_modules_is_a_fault_of_the_settings() {
 /// Returns the warnings of a server's log and of a check, as sets of their common text.
 #[cfg(feature = "php")]
 #[test]
-fn the_check_warns_of_what_the_start_warns_of_and_the_other_way_round() {
+fn the_check_and_the_start_have_the_same_warnings() {
     let root = tempfile::tempdir().unwrap();
     for name in ["composer.json", "tasks.php"] {
         fs::write(root.path().join(name), "{}").unwrap();

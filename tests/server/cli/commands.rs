@@ -148,7 +148,7 @@ fn misspelt_words_are_reported_with_a_suggestion() {
 }
 
 #[test]
-fn check_shows_what_differs_and_all_of_it_as_json() {
+fn check_shows_changed_settings_and_all_of_them_as_json() {
     let environment = [STUB, ("IO_WORKERS", "3"), ("LOG_LEVEL", "info")];
     let (page, _) = accepted(&["check", "/tmp", "--changed"], &environment);
     let names: Vec<_> = page.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
@@ -171,7 +171,7 @@ fn check_shows_what_differs_and_all_of_it_as_json() {
 }
 
 #[test]
-fn check_refuses_what_the_start_refuses() {
+fn check_and_start_refuse_the_same_configurations() {
     let (folder, path) = scratch("php.ini");
     fs::write(folder.path().join("page.php"), "").unwrap();
     let settings = [
@@ -404,7 +404,7 @@ fn stubs_are_written_for_editors() {
 }
 
 #[test]
-fn help_begins_with_what_people_do_first() {
+fn help_begins_with_the_first_steps() {
     let (help, _) = accepted(&["help"], &[]);
     let places: Vec<_> = [
         "Start here:",

@@ -48,7 +48,7 @@ fn answer(words: &[&str], environment: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn each_wrong_setting_has_a_line_that_names_variable_value_and_what_is_accepted() {
+fn each_wrong_setting_has_a_line_with_variable_value_and_accepted_values() {
     let wrong = [
         (
             "LISTEN_ADDR",
@@ -128,7 +128,7 @@ fn half_a_tls_pair_is_one_line() {
 }
 
 #[test]
-fn a_wrong_word_is_named_with_what_is_accepted() {
+fn a_wrong_word_is_shown_with_accepted_ones() {
     assert_eq!(refusal(&["--loud"], &[]), ["--loud: unknown option; see svc help"]);
     assert_eq!(
         refusal(&["serve", "-d", "=1"], &[]),
@@ -159,7 +159,7 @@ fn check_prints_settings_values_and_sources() {
 }
 
 #[test]
-fn the_reference_page_is_what_the_binary_prints() {
+fn the_reference_page_equals_the_output_of_the_binary() {
     let page =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/settings.md")).unwrap();
     assert_eq!(answer(&["help", "settings", "--markdown"], &[]), page);

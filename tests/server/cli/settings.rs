@@ -79,7 +79,7 @@ fn the_report_tells_where_values_come_from() {
 }
 
 #[test]
-fn two_names_of_others_may_hold_what_svc_does_not_understand() {
+fn two_shared_variables_may_have_values_unknown_to_svc() {
     let environment = [STUB, ("LOG_LEVEL", "notice"), ("TRUSTED_PROXIES", "REMOTE_ADDR")];
     let (page, said) = accepted(&["check", "/tmp"], &environment);
     assert_eq!(row(&page, "LOG_LEVEL"), "info default");

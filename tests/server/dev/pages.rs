@@ -185,7 +185,7 @@ fn a_head_request_gets_the_head_alone() {
 }
 
 #[test]
-fn what_an_application_has_handled_is_left_to_it() {
+fn errors_that_an_application_handles_have_no_page() {
     let code =
         "<?php set_exception_handler(function ($e) { http_response_code(502); echo 'own page'; }); f();";
     let svc = start(&[("index.php", code), ("exit.php", "<?php http_response_code(500); exit('no');")], &[]);

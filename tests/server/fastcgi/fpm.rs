@@ -109,7 +109,7 @@ fn a_pool_is_used_as_it_is_configured() {
 }
 
 #[test]
-fn a_worker_that_is_killed_costs_its_own_request() {
+fn a_killed_worker_loses_its_own_request() {
     let Some(fpm) = Fpm::start("pm.max_children = 2") else { return };
     for (number, signal) in [Signal::KILL, Signal::SEGV].into_iter().enumerate() {
         let svc = in_front_of(&fpm, &[], &[]);
@@ -137,7 +137,7 @@ fn a_worker_that_is_killed_costs_its_own_request() {
 }
 
 #[test]
-fn a_reload_under_load_costs_nothing() {
+fn a_reload_under_load_loses_no_request() {
     let Some(fpm) = Fpm::start("pm.max_children = 4") else { return };
     let svc = in_front_of(&fpm, &[("PHP_WORKERS", "4")], &[]);
     let before: BTreeSet<_> = fpm.workers().iter().map(|pid| pid.as_raw_nonzero().get()).collect();
@@ -162,7 +162,7 @@ fn a_reload_under_load_costs_nothing() {
 }
 
 #[test]
-fn a_php_fpm_that_stops_costs_its_requests_and_comes_back() {
+fn a_php_fpm_that_stops_loses_its_requests_and_restarts() {
     // Whether or not it leaves its socket behind.
     type End = fn(&Fpm);
     let ends: [(&str, End); 2] = [("stopped", Fpm::stop), ("killed", Fpm::kill)];
@@ -187,7 +187,7 @@ fn a_php_fpm_that_stops_costs_its_requests_and_comes_back() {
 }
 
 #[test]
-fn a_socket_that_is_removed_costs_no_request_that_runs() {
+fn a_removed_socket_ends_no_running_request() {
     let Some(fpm) = Fpm::start("pm.max_children = 2") else { return };
     let svc = in_front_of(&fpm, &[], &[]);
     let mut client = wait_inside(&svc, 0);

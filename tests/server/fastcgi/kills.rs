@@ -99,7 +99,7 @@ fn kill(seen: &Seen, requests: usize) -> BTreeMap<i32, Kill> {
 }
 
 #[test]
-fn a_process_that_is_killed_under_load_costs_the_request_that_it_has() {
+fn a_process_killed_under_load_loses_its_request() {
     if !has_php() {
         return;
     }
@@ -148,7 +148,7 @@ const FAULTS: [(&str, &str, u16, bool); 5] = [
 ];
 
 #[test]
-fn a_fault_under_load_costs_the_request_that_has_caused_it() {
+fn a_fault_under_load_ends_the_request_that_caused_it() {
     if !has_php() {
         return;
     }

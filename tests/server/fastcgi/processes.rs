@@ -176,7 +176,7 @@ fn the_environment_has_no_fields_of_requests() {
 }
 
 #[test]
-fn a_process_that_is_killed_costs_its_own_request() {
+fn a_killed_process_loses_its_own_request() {
     if !has_php() {
         return;
     }
@@ -206,7 +206,7 @@ fn a_process_that_is_killed_costs_its_own_request() {
 }
 
 #[test]
-fn a_script_that_corrupts_memory_costs_its_own_request() {
+fn a_script_that_corrupts_memory_ends_its_own_request() {
     if !has_php() {
         return;
     }

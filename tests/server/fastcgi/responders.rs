@@ -156,7 +156,7 @@ fn a_connection_is_kept_only_if_that_is_set() {
 }
 
 #[test]
-fn a_kept_connection_that_has_ended_costs_nothing() {
+fn a_kept_connection_that_has_ended_loses_no_request() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();

@@ -132,7 +132,7 @@ fn without_revalidation_a_change_is_seen_on_sighup() {
 }
 
 #[test]
-fn a_crawl_over_everything_leaves_what_is_in_demand() {
+fn a_crawl_over_all_files_does_not_evict_frequent_ones() {
     let settings = [("STATIC_CACHE_BYTES", "4M"), ("STATIC_REVALIDATE", "false")];
     let svc = Svc::start(&[("logo.css", "logo{}")], &settings);
     let page = "page".repeat(5000);
@@ -152,7 +152,7 @@ fn a_crawl_over_everything_leaves_what_is_in_demand() {
 }
 
 #[test]
-fn without_room_every_request_looks_at_the_disk() {
+fn without_room_every_request_accesses_the_disk() {
     let svc = Svc::start(&[("a.txt", "one")], &[("STATIC_CACHE_BYTES", "0")]);
     let mut client = svc.client();
     assert_eq!(client.get("/a.txt").text(), "one");

@@ -79,7 +79,7 @@ fn several_parts_come_in_one_body() {
 }
 
 #[test]
-fn a_download_goes_on_only_in_the_state_where_it_stopped() {
+fn a_download_resumes_only_if_the_file_is_unchanged() {
     let svc = Svc::start(&[("a.bin", "0123456789")], &[]);
     let mut client = svc.client();
     let (etag, modified) = {

@@ -89,7 +89,7 @@ fn nothing_else_is_sent() {
 }
 
 #[test]
-fn what_the_script_says_stays() {
+fn fields_of_the_script_are_kept() {
     let folder = files();
     let svc = start(folder.path(), &[("STATIC_MAX_AGE", "60")]);
     let mut client = svc.client();

@@ -56,7 +56,7 @@ fn directories_are_redirected_and_their_indexes_found() {
 }
 
 #[test]
-fn scripts_get_what_follows_them_as_path_info() {
+fn scripts_get_the_rest_of_the_path_as_path_info() {
     let svc = Svc::start(&[("a/app.php", SHOW)], &[]);
     let mut client = svc.client();
     assert_eq!(client.get("/a/app.php/x/y?q").text(), "/a/app.php|/x/y|/a/app.php/x/y?q");
@@ -65,7 +65,7 @@ fn scripts_get_what_follows_them_as_path_info() {
 }
 
 #[test]
-fn a_front_controller_gets_what_no_file_answers() {
+fn a_front_controller_gets_requests_without_a_file() {
     let svc = Svc::start(&[("index.php", SHOW), ("logo.svg", "<svg/>")], &[("ENTRY_FILE", "index.php")]);
     let mut client = svc.client();
     assert_eq!(client.get("/logo.svg").text(), "<svg/>");
@@ -74,7 +74,7 @@ fn a_front_controller_gets_what_no_file_answers() {
 }
 
 #[test]
-fn a_front_controller_gets_paths_that_never_come_again_until_something_lies_there() {
+fn a_front_controller_gets_unique_paths_until_a_file_exists_there() {
     let svc = Svc::start(&[("index.php", SHOW), ("blog/a.txt", "a")], &[("ENTRY_FILE", "index.php")]);
     let mut client = svc.client();
     for number in 0..50 {

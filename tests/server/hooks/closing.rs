@@ -43,7 +43,7 @@ function closes_stream() { return [@fclose(Held::$of['']), error_get_last()['mes
 "#;
 
 #[test]
-fn a_call_never_reads_what_is_sent_to_the_next_owner_of_its_number() {
+fn a_call_never_reads_data_for_the_next_owner_of_its_descriptor() {
     let (silent, talks) = (
         Backend::tcp(Visit::hold),
         Backend::tcp(|visit| visit.send("not yours\n").and_then(|()| visit.hang())),

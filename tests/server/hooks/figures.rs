@@ -237,7 +237,7 @@ fn counts_and_errors_of_mysqli_are_those_of_the_requests_own_statement() {
 }
 
 #[test]
-fn a_connection_that_was_closed_in_a_transaction_says_that_it_is_lost() {
+fn a_connection_closed_in_a_transaction_is_reported_as_lost() {
     with_all(|server| {
         for (kind, expected) in [
             ("my", "PDOException: *MySQL server has gone away"),

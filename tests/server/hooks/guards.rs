@@ -201,7 +201,7 @@ fn alone(server: &TaskSvc, name: &str) -> String {
 }
 
 #[test]
-fn a_request_that_waits_in_the_middle_is_invisible_to_others() {
+fn a_request_that_waits_in_a_call_is_invisible_to_others() {
     let server = server().start(Mode::Worker);
     for name in names(&server) {
         let expected = alone(&server, &name);

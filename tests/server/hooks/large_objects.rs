@@ -101,7 +101,7 @@ fn server(database: &Database) -> TaskServer {
 }
 
 #[test]
-fn large_objects_hold_what_they_hold_without_the_hook() {
+fn large_objects_have_the_same_contents_without_the_hook() {
     let Some(database) = databases::postgres() else { return };
     database.query("CREATE TABLE things (id OID, bytes BYTEA)");
     let server = server(&database);

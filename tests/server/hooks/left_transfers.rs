@@ -138,7 +138,7 @@ fn a_wait_for_a_left_transfer_gets_a_message() {
 }
 
 #[test]
-fn a_transfer_that_has_ended_by_itself_says_how() {
+fn a_transfer_that_ended_by_itself_has_its_result() {
     let backend = backend();
     let server = start(&backend);
     assert_eq!(server.tell("leave_done"), "1");
@@ -147,7 +147,7 @@ fn a_transfer_that_has_ended_by_itself_says_how() {
 }
 
 #[test]
-fn the_connections_of_what_was_left_are_closed() {
+fn the_connections_of_left_transfers_are_closed() {
     let backend = backend();
     let server = start(&backend);
     assert_eq!(server.tell("leave_many"), "20");

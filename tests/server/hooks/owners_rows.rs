@@ -92,7 +92,7 @@ fn each(test: impl Fn(&Database, TaskServer)) {
 const BOOT: &str = "Held::$db = connect(); Held::$mysqli = connect_mysqli();";
 
 #[test]
-fn rows_and_answers_are_what_they_are_without_the_hook() {
+fn rows_and_results_are_the_same_without_the_hook() {
     each(|_, server| {
         let plain = server.clone().set("RUNTIME_HOOKS", "none").start(Mode::Worker);
         let hooked = server.start(Mode::Worker);

@@ -124,7 +124,7 @@ fn tasks_pause_in_the_same_way() {
 }
 
 #[test]
-fn arguments_mean_what_they_mean_to_php() {
+fn arguments_have_the_meaning_of_php() {
     let plain = server().set("RUNTIME_HOOKS", "none").start(Mode::Worker).tell("arguments");
     let hooked = server().start(Mode::Worker);
     assert_eq!(hooked.tell("arguments"), plain);

@@ -40,7 +40,7 @@ fn body(coding: &str, response: &Response) -> String {
 }
 
 #[test]
-fn each_coding_gives_back_what_the_script_wrote() {
+fn each_coding_decodes_to_the_output_of_the_script() {
     let svc = start(&[("PHP_WORKERS", "1")]);
     let mut client = svc.client();
     // Several times: a thread keeps its encoders.
@@ -203,7 +203,7 @@ fn incompressible_responses_are_sent_unchanged() {
 }
 
 #[test]
-fn fields_say_what_the_copy_is() {
+fn fields_describe_the_copy() {
     let svc = start(&[]);
     let mut client = svc.client();
     for (code, etag, vary) in [
@@ -262,7 +262,7 @@ fn head_is_answered_as_get_is() {
 }
 
 #[test]
-fn a_script_that_breaks_off_leaves_what_it_said_and_no_end() {
+fn a_script_that_breaks_off_leaves_its_output_without_an_end() {
     let svc = start(&[]);
     for coding in CODINGS {
         let code =
@@ -392,7 +392,7 @@ fn files_are_in_the_books_too() {
 }
 
 #[test]
-fn the_books_have_what_codings_saved() {
+fn metrics_count_the_bytes_that_codings_saved() {
     let svc = start(&[]);
     let mut client = svc.client();
     let mut on_the_wire = 0;

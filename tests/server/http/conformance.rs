@@ -80,7 +80,7 @@ fn later_minor_versions_and_fragments_are_taken_as_nginx_takes_them() {
 }
 
 #[test]
-fn records_of_refused_heads_tell_what_was_asked() {
+fn records_of_refused_heads_have_the_request_line() {
     let svc = Svc::start(&[], &[("ACCESS_LOG", "error")]);
     let long = "a".repeat(40_000);
     for (records, (request, status)) in (1..).zip([

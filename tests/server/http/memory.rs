@@ -124,7 +124,7 @@ fn plain_connections_whose_client_does_not_read_hold_nothing_of_a_file() {
 }
 
 #[test]
-fn heads_that_refer_to_what_was_sent_before_are_within_the_bound_of_all_replies() {
+fn heads_that_refer_to_earlier_fields_are_within_the_bound_of_all_replies() {
     let svc = Svc::start(&[("index.php", "<?php echo 'a';")], &[("PHP_WORKERS", "1")]);
     assert_eq!(Http2Client::connect(svc.main()).get("/").text(), "a");
     let before = resident(&svc);

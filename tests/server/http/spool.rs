@@ -52,7 +52,7 @@ fn large_bodies_arrive_whole_and_leave_nothing_behind() {
 }
 
 #[test]
-fn a_large_upload_costs_disk_and_not_memory() {
+fn a_large_upload_uses_disk_and_not_memory() {
     let svc = Svc::start(&[("digest.php", DIGEST)], &[("MAX_BODY_BYTES", "200M")]);
     let mut client = svc.client();
     client.post("/digest.php", b"warm");

@@ -204,7 +204,7 @@ fn a_protocol_is_agreed_upon() {
 }
 
 #[test]
-fn what_was_agreed_upon_is_spoken() {
+fn the_negotiated_protocol_is_used() {
     let certificates = one();
     let svc = start(&certificates, 1, &[("a.txt", "a")], &[]);
     for offered in [&["http/1.1"][..], &[]] {
@@ -401,7 +401,7 @@ fn many_clients_are_served_at_once() {
 }
 
 #[test]
-fn a_drain_answers_what_runs_and_parts_in_order() {
+fn a_drain_answers_running_requests_and_closes_in_order() {
     let certificates = one();
     let mut svc = start(&certificates, 1, &[("wait.php", WAITING), ("a.txt", "a")], &[]);
     let mut idle = certificates.client(svc.main(), NAME);

@@ -114,7 +114,7 @@ fn certificates_of_every_form_are_served() {
 
 /// Unsupported formats: the message names the format, and the command that converts it.
 #[test]
-fn files_in_another_form_say_what_to_do() {
+fn files_in_another_format_have_an_error_with_advice() {
     let certificates = one();
     let dir = certificates.dir();
     for words in [
@@ -238,7 +238,7 @@ fn a_reload_is_for_new_connections_and_disturbs_no_old_one() {
 }
 
 #[test]
-fn a_reload_of_broken_files_leaves_the_old_ones_and_says_so() {
+fn a_reload_of_broken_files_keeps_the_old_ones_and_logs_it() {
     let mut certificates = one();
     let svc = start(&certificates, 1, &[("a.txt", "a")], &[]);
     let at_start = svc.metric("svc_config_last_reload_success_timestamp_seconds");

@@ -28,7 +28,7 @@ fn panels_have_distinct_titles_and_do_not_overlap() {
 
 /// A colour has a meaning: thresholds are those of an alert, or distinguish two states.
 #[test]
-fn colours_mean_what_alerts_say() {
+fn colours_have_the_meaning_of_alerts() {
     let rules = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus/alerts.yml"))
         .unwrap();
     let board = board();

@@ -44,7 +44,7 @@ fn the_memory_of_opcache_is_seen_whatever_scripts_may_do() {
 }
 
 #[test]
-fn without_opcache_there_is_nothing_to_see() {
+fn without_opcache_there_are_no_families() {
     let svc = Svc::start_with(&[PAGE], &[], &["opcache.enable=0"]);
     assert_eq!(svc.get("/").text(), "hello");
     let opcache = &caches(&svc)["opcache"];

@@ -146,7 +146,7 @@ const SCENES: &[fn() -> Scene] = &[
 ];
 
 #[test]
-fn the_first_lines_say_what_is_wrong() {
+fn the_first_lines_name_the_problem() {
     for scene in SCENES {
         let scene = scene();
         let Some(mut browser) = scene.opened() else { return };
@@ -214,7 +214,7 @@ fn errors_of_php_in_other_processes_are_in_the_log() {
 }
 
 #[test]
-fn long_messages_leave_room_for_what_they_are_about() {
+fn long_messages_leave_room_for_their_subject() {
     let svc = Svc::start(&[("index.php", "")], &[("PHP_WORKERS", "1")]);
     let Some(mut browser) = opened(svc.ops()) else { return };
     says(&mut browser, "deployment-list", "executor");

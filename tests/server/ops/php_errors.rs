@@ -127,7 +127,7 @@ fn each_case_counts(svc: &Svc) {
 }
 
 #[test]
-fn classic_mode_counts_what_is_neither_shown_nor_logged() {
+fn classic_mode_counts_errors_that_are_neither_shown_nor_logged() {
     let index = "<?php require __DIR__ . '/cases.inc'; raise($_SERVER['QUERY_STRING']); echo 'done';";
     let files = [&FILES[..], &[("index.php", index)]].concat();
     let svc = Svc::start_with(&files, &[], &MUTED);

@@ -83,7 +83,7 @@ fn traffic(svc: &Svc) {
 }
 
 #[test]
-fn every_endpoint_answers_and_head_says_the_same_without_a_body() {
+fn every_endpoint_answers_and_head_is_the_same_without_a_body() {
     let svc = Svc::start(PAGES, &[]);
     for path in PATHS {
         let get = ask(&svc, &format!("GET {path} HTTP/1.1\r\nHost: localhost"));
@@ -251,7 +251,7 @@ fn an_executor_without_a_queue_is_ready_and_tells_of_an_empty_pool() {
 }
 
 #[test]
-fn the_allow_list_guards_what_tells_of_the_server_and_no_probe() {
+fn the_allow_list_guards_pages_about_the_server_and_no_probe() {
     for (list, guarded) in [("10.0.0.0/8", 403), ("10.0.0.0/8,127.0.0.1/32", 200)] {
         let svc = Svc::start(PAGES, &[("INTERNAL_ALLOW_IPS", list)]);
         for path in PATHS {

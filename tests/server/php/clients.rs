@@ -79,7 +79,7 @@ fn doctrine_dbal_queries_both_databases() {
 }
 
 #[test]
-fn predis_reads_what_it_wrote() {
+fn predis_reads_the_values_that_it_wrote() {
     let Some(store) = databases::redis() else { return };
     let Some(answer) = asked("predis", json!({"REDIS": format!("tcp://{}", store.address())})) else {
         return;

@@ -181,7 +181,7 @@ fn start_watched() -> Svc {
 }
 
 #[test]
-fn a_limit_that_is_far_off_at_first_ends_what_computes() {
+fn a_limit_that_is_distant_at_first_ends_computing_scripts() {
     let svc = start_watched();
     assert_eq!(run(&svc, "for (;;) {}").status, 504);
     record(&svc, &format!("Maximum execution time of {FAR} seconds exceeded"));
@@ -189,7 +189,7 @@ fn a_limit_that_is_far_off_at_first_ends_what_computes() {
 }
 
 #[test]
-fn a_limit_that_is_far_off_at_first_ends_what_sleeps() {
+fn a_limit_that_is_distant_at_first_ends_sleeping_scripts() {
     let svc = start_watched();
     let root = svc.root().display();
     assert_eq!(run(&svc, &format!("sleep(60); touch('{root}/woke');")).status, 504);

@@ -157,7 +157,7 @@ echo is_string($result) ? strlen($result) : json_encode($result), ' ', str_conta
 "#;
 
 #[test]
-fn a_damaged_segment_of_shared_memory_costs_one_call() {
+fn a_damaged_segment_of_shared_memory_fails_one_call() {
     if is_another() {
         return;
     }

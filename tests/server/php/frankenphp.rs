@@ -90,7 +90,7 @@ fn a_context_that_json_has_no_form_for_is_logged_as_far_as_it_goes() {
 }
 
 #[test]
-fn the_other_names_do_what_the_functions_do() {
+fn the_other_names_are_aliases_of_the_functions() {
     in_each_mode(|svc| {
         let code = "
             header('X-A: 1');

@@ -75,7 +75,7 @@ fn a_release_is_switched_and_the_old_one_removed() {
 }
 
 #[test]
-fn a_path_whose_script_is_gone_leads_where_it_leads_now() {
+fn a_path_whose_script_is_removed_is_resolved_again() {
     for directives in CACHES {
         let files = [
             ("shop/index.php", SHOW),
@@ -115,7 +115,7 @@ fn a_path_whose_script_is_gone_leads_where_it_leads_now() {
 }
 
 #[test]
-fn the_front_controller_takes_over_what_a_script_has_left() {
+fn the_front_controller_serves_the_path_of_a_removed_script() {
     for directives in CACHES {
         let files = [("index.php", SHOW), ("tool.php", SHOW)];
         let svc = start(written(&files), "", "index.php", directives);

@@ -111,7 +111,7 @@ fn a_large_file_is_sent_whole() {
 }
 
 #[test]
-fn a_page_that_a_library_has_lost_costs_its_request() {
+fn a_page_lost_by_a_library_ends_its_request() {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("processes.so");
     c::extension(include_str!("../../php/processes.c"), &library);

@@ -78,7 +78,7 @@ fn all_programs_get_the_environment_of_their_request() {
 
 #[cfg(feature = "worker")]
 #[test]
-fn programs_of_a_worker_get_what_its_boot_script_has_put_too() {
+fn programs_of_a_worker_get_the_environment_of_its_boot_script_too() {
     let svc = start(&WORKER_MODE);
     let plain = ["TEST_BOOT=boot", "TEST_BOTH=boot", "TEST_GONE=1", "TEST_KEPT=it's kept", "TEST_UNPUT=boot"];
     assert_eq!(environment(&svc, "/?what=environments"), plain);
@@ -107,7 +107,7 @@ fn no_value_that_a_script_has_put_stands_in_a_command_line() {
 }
 
 #[test]
-fn a_pipe_to_a_program_is_what_it_is_in_libc() {
+fn a_pipe_to_a_program_is_as_in_libc() {
     let script = r#"<?php
 $status = [];
 foreach (['r', 'rb'] as $mode) {
@@ -232,7 +232,7 @@ printf('%s %03o %03o', implode(' ', array_unique($modes)), umask(), umask($befor
 "#;
 
 #[test]
-fn a_server_whose_threads_share_the_file_mode_mask_says_so() {
+fn a_server_whose_threads_share_the_file_mode_mask_logs_it() {
     let folder = tempfile::tempdir().unwrap();
     let wrapper = folder.path().join("without_unshare");
     c::program(include_str!("../../php/without_unshare.c"), &wrapper);

@@ -57,7 +57,7 @@ function read_rows(string $with): array
 const ASKED: [&str; 4] = ["mysqli", "prepared", "persistent", "pdo"];
 
 #[test]
-fn an_export_that_does_not_fit_costs_its_request_only() {
+fn an_export_that_does_not_fit_ends_its_request_only() {
     let Some(database) = databases::mariadb() else { return };
     let script = format!(
         "<?php\nini_set('memory_limit', '12M');\n{}\nif (isset($_GET['with'])) {{ read_rows($_GET['with']); }}\necho 'fine';",

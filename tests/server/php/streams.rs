@@ -54,7 +54,7 @@ pub(crate) fn closes_all_and_reads(svc: &Svc, path: &str) {
 }
 
 #[test]
-fn a_script_cannot_close_what_it_comes_from() {
+fn a_script_cannot_close_its_own_file() {
     let mut svc = Svc::start(&[("all.php", CLASSIC), ("closer.php", CLOSER)], &[]);
     closes_all_and_reads(&svc, "/all.php");
     svc.stop();

@@ -28,7 +28,7 @@ fn a_plugin_lives_from_init_to_stop() {
 }
 
 #[test]
-fn a_plugin_that_cannot_be_used_stops_the_start_and_says_why() {
+fn a_plugin_that_cannot_be_used_stops_the_start_with_a_reason() {
     let one = |name: &str, flags: &[&str]| Plugins::none().with(name, flags, &[]);
     let cases = [
         (
@@ -70,7 +70,7 @@ fn a_plugin_with_a_name_that_is_none_stops_the_start_and_the_check() {
 }
 
 #[test]
-fn a_file_that_is_missing_no_library_or_open_to_others_is_not_loaded() {
+fn a_file_that_is_missing_invalid_or_writable_by_others_is_not_loaded() {
     let refused = |plugins: &Plugins, entry: &str| plugins.refused(Some("check"), &[("PLUGINS", entry)]);
     let plugins = Plugins::none().with("a", &[], &[]);
     let path = |name: &str| plugins.path(name).to_str().unwrap().to_owned();

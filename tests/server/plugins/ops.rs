@@ -17,7 +17,7 @@ fn becomes(svc: &Svc, plugin: &str, health: &str) {
 }
 
 #[test]
-fn health_is_what_plugins_say_and_a_failure_is_not_ready() {
+fn health_includes_that_of_plugins_and_a_failure_is_not_ready() {
     for (status, word, code) in [("0", "ok", 200), ("1", "degraded", 200), ("2", "failed", 503)] {
         let plugins = Plugins::hostile(&[("HEALTH", status)]);
         let svc = plugins.start(&[], &[]);
@@ -76,7 +76,7 @@ fn the_configuration_report_has_each_plugin_with_its_own_part() {
 }
 
 #[test]
-fn metrics_are_on_a_valid_page_and_what_is_not_valid_is_refused() {
+fn metrics_are_on_a_valid_page_and_invalid_ones_are_refused() {
     let plugins = Plugins::hostile(&[]).with("a", &[], &[]);
     let svc = plugins.start(&[("a.txt", "a")], &[]);
     let series = r#"svc_plugin_hostile_codes{kind="a \"quoted\\ one"}"#;
@@ -101,7 +101,7 @@ fn metrics_are_on_a_valid_page_and_what_is_not_valid_is_refused() {
 }
 
 #[test]
-fn pages_are_what_plugins_answer_and_their_lies_are_refused() {
+fn pages_come_from_plugins_and_invalid_answers_are_refused() {
     let plugins = Plugins::hostile(&[]);
     let svc = plugins.start(&[], &[]);
     eventually("it has started", || svc.ask("/plugins/hostile/").status == 200);

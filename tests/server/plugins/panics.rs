@@ -47,7 +47,7 @@ fn a_panic_in_init_stops_the_start() {
 }
 
 #[test]
-fn the_wrapper_says_what_svc_has_refused() {
+fn the_wrapper_logs_the_refusals_of_svc() {
     let svc = panicking("nowhere").start(&[], &[]);
     eventually("it has started", || svc.ask("/plugins/panics/a").text() == "a");
     assert_eq!(svc.ask("/plugins/panics/over").status, 500);

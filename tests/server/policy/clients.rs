@@ -60,7 +60,7 @@ fn a_trusted_proxy_names_the_client_and_its_request() {
 }
 
 #[test]
-fn only_trusted_proxies_are_believed() {
+fn only_fields_of_trusted_proxies_are_used() {
     for settings in [&[("TRUSTED_PROXIES", "203.0.113.0/24")][..], &[]] {
         let svc = Svc::start(&[("show.php", SHOW)], settings);
         let fields = [

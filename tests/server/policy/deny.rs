@@ -121,7 +121,7 @@ fn a_rule_denies_in_every_mode_however_the_path_is_written() {
 }
 
 #[test]
-fn what_answers_when_nothing_else_does_is_not_denied() {
+fn the_front_controller_of_all_paths_is_not_denied() {
     let svc = start(Some("*.php\n"), &[("ENTRY_FILE", "index.php")]);
     let mut client = svc.client();
     for path in ["/posts/1", "/"] {
@@ -138,7 +138,7 @@ fn what_answers_when_nothing_else_does_is_not_denied() {
 }
 
 #[test]
-fn php_does_not_run_where_a_pattern_says_so_and_files_are_served() {
+fn php_does_not_run_at_denied_patterns_and_files_are_served() {
     for mode in MODES {
         let settings = [mode, &[("PHP_DENY_PATHS", "/uploads/**,admin/*.php")]].concat();
         let svc = start(None, &settings);
@@ -238,7 +238,7 @@ fn private_files_count_separately_unless_a_rule_or_pattern_denies_them_too() {
 }
 
 #[test]
-fn a_denied_path_costs_no_look_at_the_disk_and_a_denied_body_no_wait() {
+fn a_denied_path_causes_no_disk_access_and_a_denied_body_no_wait() {
     let svc = start(Some("*.sql\n"), &[]);
     let mut client = svc.client();
     let response =
@@ -325,7 +325,7 @@ fn a_hang_up_reads_the_rules_again_and_a_broken_file_changes_nothing() {
 }
 
 #[test]
-fn a_project_s_own_directory_as_root_shows_no_secrets_and_says_so() {
+fn a_project_directory_as_root_shows_no_secrets_and_is_warned_of() {
     let files = [
         ("composer.json", "secret"),
         ("artisan", "<?php secret"),

@@ -111,7 +111,7 @@ fn pages_that_cannot_be_read_stop_the_start() {
 }
 
 #[test]
-fn a_hang_up_reads_the_pages_again_and_what_cannot_be_read_changes_nothing() {
+fn a_hang_up_reads_the_pages_again_and_a_failure_keeps_the_old_ones() {
     let pages = pages(&[("404.html", "<p>old")]);
     let svc = start(&pages, &[], &[]);
     assert_eq!(svc.get("/none").text(), "<p>old");

@@ -39,7 +39,7 @@ fn count(samples: &[Sample], status: u16) -> f64 {
 }
 
 #[test]
-fn ten_times_the_load_costs_nothing_but_refusals() {
+fn ten_times_the_load_causes_only_refusals() {
     let (svc, samples) = overloaded(10.0, None, &[]);
     let (served, refused) = (count(&samples, 200), count(&samples, 529));
     assert_eq!(served + refused, samples.len() as f64, "an answer is 200 or 529");
@@ -108,7 +108,7 @@ fn go(svc: &Svc, name: &str) {
 }
 
 #[test]
-fn work_for_departed_clients_halves_the_budget() {
+fn work_without_clients_halves_the_budget() {
     let svc = one_worker(&[]);
     let mut running = stay(&svc, "a");
     until_inside(&svc, "a");

@@ -38,7 +38,7 @@ fn mounts(service: &Value) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn what_the_services_mount_exists_where_they_look_for_it() {
+fn mounted_files_exist_at_their_paths() {
     for name in ["prometheus", "grafana"] {
         for host in mounts(&service(name)).values() {
             assert!(Path::new(host).exists(), "{host}");

@@ -144,7 +144,7 @@ fn deploy(site: &DeployedSite, way: &str, number: usize, code: &str) {
 }
 
 #[test]
-fn after_a_reload_every_worker_runs_what_is_on_disk_however_it_got_there() {
+fn after_a_reload_every_worker_runs_the_code_on_disk() {
     for is_worker in IS_WORKER {
         for directive in ["opcache.validate_timestamps=0", "opcache.revalidate_freq=60", "opcache.enable=0"] {
             let site = DeployedSite::start(is_worker, &code("v1"), &[], &[directive]);
@@ -212,7 +212,7 @@ fn links_to_the_root_and_to_folders_below_it_are_followed_at_once() {
 
 #[cfg(feature = "async")]
 #[test]
-fn background_threads_run_what_is_on_disk_as_well() {
+fn background_threads_run_the_code_on_disk_as_well() {
     let entry = tempfile::tempdir().unwrap();
     let file = entry.path().join("tasks.php");
     fs::write(&file, "<?php const WORD = 'v1';").unwrap();
@@ -249,7 +249,7 @@ fn background_threads_run_what_is_on_disk_as_well() {
 }
 
 #[test]
-fn a_request_in_progress_goes_on_with_its_code_while_new_ones_run_the_new_code() {
+fn a_running_request_keeps_its_code_while_new_ones_run_the_new_code() {
     let waits = "<?php function code() {
         if (isset($_GET['wait'])) {
             touch('%/inside');
@@ -356,7 +356,7 @@ fn classic_mode_has_nothing_that_boots() {
 }
 
 #[test]
-fn without_the_report_the_server_reloads_and_the_command_says_that_it_cannot_know() {
+fn without_the_report_the_server_reloads_and_the_command_has_no_result() {
     let site = DeployedSite::start(false, &code("v1"), &[], &[]);
     site.assert_serves("v1");
     let report = site.path("svc.pid.reload");

@@ -83,7 +83,7 @@ fn workers_serve_while_the_file_of_their_script_is_missing() {
 }
 
 #[test]
-fn a_first_start_that_fails_counts_and_the_reload_tells_what_the_mended_code_is_worth() {
+fn a_failed_first_start_is_counted_and_a_reload_reports_the_fixed_code() {
     let entry = "<?php require __DIR__ . '/lib.php'; Svc\\Worker::serve(function () { echo code(); });";
     let root = written(&[("index.php", entry), ("lib.php", "<?php throw new Exception('first');")]);
     let pid_file = root.path().join("svc.pid");

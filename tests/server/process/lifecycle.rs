@@ -38,7 +38,7 @@ fn a_signal_ends_an_idle_server_with_exit_code_0() {
 }
 
 #[test]
-fn a_drain_answers_what_runs_and_probes_tell_the_truth_meanwhile() {
+fn a_drain_answers_running_requests_and_probes_report_it() {
     let mut svc = Svc::start(&[("wait.php", WAITING)], &[]);
     assert_eq!(svc.ask("/readyz").status, 200);
     let mut running = begin_waiting(&svc);
@@ -53,7 +53,7 @@ fn a_drain_answers_what_runs_and_probes_tell_the_truth_meanwhile() {
 }
 
 #[test]
-fn during_the_drain_delay_service_goes_on_and_readiness_says_no() {
+fn during_the_drain_delay_requests_are_served_and_readiness_fails() {
     let mut svc = Svc::start(&[("index.php", "<?php echo 'hello';")], &[("DRAIN_DELAY_SECONDS", "2")]);
     let mut kept = svc.client();
     assert_eq!(kept.get("/").status, 200);

@@ -210,7 +210,7 @@ fn a_package_is_tried_on_the_release_that_it_was_built_on() {
 }
 
 #[test]
-fn the_tests_say_first_what_they_will_install_and_build() {
+fn the_tests_list_first_the_packages_and_builds() {
     let dpkg_query = dpkg("build-essential libclang-dev");
     let machine = Machine::new(DEBIAN, &[NOT_ROOT, ("dpkg-query", &dpkg_query), ("apt-get", "exit 1")]);
     let plan = |machine: &Machine| {

@@ -19,7 +19,7 @@ fn may_change() -> bool {
 }
 
 #[test]
-fn a_user_or_group_that_is_not_there_stops_the_start_and_the_check() {
+fn an_unknown_user_or_group_stops_the_start_and_the_check() {
     let root = tempfile::tempdir().unwrap();
     for (value, why) in [
         ("nobody-here", "there is no user \"nobody-here\""),

@@ -207,7 +207,7 @@ fn scripts_and_their_programs_see_nothing_of_it() {
 }
 
 #[test]
-fn a_manager_that_is_not_there_is_said_once_and_costs_nothing() {
+fn a_missing_manager_is_logged_once_and_has_no_effect() {
     let settings = [("NOTIFY_SOCKET", "/nowhere/notify"), ("WATCHDOG_USEC", "20000")];
     let mut svc = Svc::start(&[("index.php", "<?php echo 'hello';")], &settings);
     assert_eq!(svc.get("/").text(), "hello");
@@ -246,7 +246,7 @@ fn the_command_of_the_unit_serves_as_the_unit_expects() {
 }
 
 #[test]
-fn the_unit_grants_what_the_defaults_need() {
+fn the_unit_grants_the_permissions_of_the_defaults() {
     assert_eq!(unit("Type"), ["notify"]);
     assert_eq!(unit("NotifyAccess"), ["main"]);
     assert_eq!(unit("EnvironmentFile"), ["-/etc/svc/svc.env"]);

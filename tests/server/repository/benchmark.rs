@@ -64,7 +64,7 @@ fn the_table_shows_medians_ratios_and_errors() {
 }
 
 #[test]
-fn the_table_replaces_what_is_between_the_markers() {
+fn the_table_replaces_the_text_between_the_markers() {
     let record = record();
     let folder = record.path().to_str().unwrap();
     let page = record.path().join("page.md");

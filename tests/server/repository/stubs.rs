@@ -32,7 +32,7 @@ fn path() -> &'static Path {
 }
 
 #[test]
-fn the_file_is_what_the_server_offers() {
+fn the_file_has_the_functions_of_the_server() {
     let text = generated().text();
     assert!(!text.contains("NOT DESCRIBED"), "tests/php/stubs.php describes each:\n{text}");
     if std::env::var_os("SVC_WRITE_STUBS").is_some_and(|value| !value.is_empty()) {
@@ -52,7 +52,7 @@ fn nothing_is_described_that_does_not_exist() {
 }
 
 #[test]
-fn the_file_is_php_and_declares_what_it_says() {
+fn the_file_is_valid_php_and_declares_its_functions() {
     let file = std::fs::read_to_string(path()).unwrap();
     // Its names exist in the server itself, so it is only parsed.
     let parse = r"<?php try { token_get_all(file_get_contents(__DIR__ . '/stubs.txt'), TOKEN_PARSE); echo 'fine'; } catch (ParseError $e) { echo $e->getMessage(), ' in line ', $e->getLine(); }";

@@ -279,7 +279,7 @@ fn a_destructor_after_the_reply_has_no_spans_and_does_no_harm() {
 
 #[cfg(feature = "worker")]
 #[test]
-fn spans_of_others_are_out_of_reach() {
+fn spans_of_other_requests_are_inaccessible() {
     let spans = Spans::collect();
     let svc = start(&spans, true, &[]);
     assert_eq!(spans.case(&svc, "boot").0, json!(""));
@@ -295,7 +295,7 @@ fn spans_of_others_are_out_of_reach() {
 
 #[cfg(feature = "async")]
 #[test]
-fn a_fiber_that_outlives_its_request_goes_on_in_the_trace_of_the_next_one() {
+fn a_fiber_that_outlives_its_request_continues_in_the_trace_of_the_next() {
     let spans = Spans::collect();
     let svc = start(&spans, true, &[("ASYNC_WORKERS", "1")]);
     let (_, first) = spans.case(&svc, "keep-fiber");

@@ -194,7 +194,7 @@ fn a_response_shorter_than_its_length_is_an_error() {
 }
 
 #[test]
-fn a_script_cannot_falsify_what_the_server_says() {
+fn a_script_cannot_change_attributes_of_the_server() {
     let spans = Spans::collect();
     let svc = start(&spans, &[]);
     let response = svc.get("/?do=falsify");
@@ -296,7 +296,7 @@ fn refused(reason: &str, settings: &[(&str, &str)], refuse: impl FnOnce(&Svc) ->
 }
 
 #[test]
-fn refusals_say_why() {
+fn refusals_have_a_reason() {
     refused("wait_timeout", &[("QUEUE_WAIT_TIMEOUT_MS", "20")], |svc| svc.get("/?b").status);
     let fast = [("QUEUE_WAIT_TIMEOUT_MS", "0"), ("QUEUE_CAPACITY", "1")];
     refused("queue_full", &fast, |svc| {
@@ -391,7 +391,7 @@ fn the_sampler_decides_and_sets_the_flags() {
 }
 
 #[test]
-fn parents_are_believed_from_trusted_proxies_if_there_are_any() {
+fn parents_are_accepted_from_trusted_proxies_if_there_are_any() {
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01");
     for (proxies, is_believed) in [("127.0.0.1", true), ("192.0.2.1", false)] {
         let spans = Spans::collect();

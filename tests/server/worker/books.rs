@@ -193,7 +193,7 @@ fn outcome(svc: &Svc, is_http2: bool, path: &str) -> (u16, bool) {
 }
 
 #[test]
-fn a_fatal_error_that_costs_the_worker_has_dropped_its_request_unless_it_was_answered() {
+fn a_fatal_error_that_ends_the_worker_drops_its_unanswered_request() {
     for (mode, is_http2) in [("true", false), ("true", true), ("false", false), ("false", true)] {
         let costs_the_worker = mode == "true";
         let script = if costs_the_worker {
@@ -239,7 +239,7 @@ fn a_fatal_error_that_costs_the_worker_has_dropped_its_request_unless_it_was_ans
 }
 
 #[test]
-fn a_reset_is_what_a_worker_goes_on_after() {
+fn a_worker_continues_after_a_reset() {
     let svc = start(&[]);
     let counts = || {
         ["svc_worker_requests_handled_total", "svc_worker_soft_resets_total", "svc_worker_recycles_total"]

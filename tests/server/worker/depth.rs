@@ -206,7 +206,7 @@ function handle(): void
 "#;
 
 #[test]
-fn a_library_that_recurses_to_the_end_of_a_stack_costs_its_request_only() {
+fn a_library_that_overflows_a_stack_ends_its_request_only() {
     for mode in ["true", "false"] {
         let serve = if mode == "true" { "Svc\\Worker::serve(handle(...));" } else { "handle();" };
         let script = format!("<?php {LIBRARIES} {serve}");

@@ -131,7 +131,7 @@ fn send(svc: &Svc, path: &str) -> Client {
 }
 
 #[test]
-fn an_exception_costs_its_request_only() {
+fn an_exception_ends_its_request_only() {
     let svc = start();
     for served in 0..3 {
         assert_eq!(svc.get("/exception").status, 500);
@@ -190,7 +190,7 @@ fn messages_of_php_about_a_form_do_not_reach_the_error_handler() {
 }
 
 #[test]
-fn a_fatal_error_costs_its_request_and_a_new_boot() {
+fn a_fatal_error_ends_its_request_and_boots_the_worker_again() {
     let svc = start();
     for (boots, path) in
         ["/memory", "/in-shutdown", "/in-destructor", "/in-buffer", "/in-generator", "/in-fiber"]
@@ -205,7 +205,7 @@ fn a_fatal_error_costs_its_request_and_a_new_boot() {
 }
 
 #[test]
-fn endless_recursion_is_an_error_like_others() {
+fn endless_recursion_is_an_ordinary_error() {
     let svc = start();
     assert_eq!(svc.get("/recursion").status, 500);
     assert!(svc.get("/").text().ends_with(" 0"));

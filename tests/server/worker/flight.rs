@@ -37,7 +37,7 @@ fn an_exception_in_flight_stays_its_request_s() {
 }
 
 #[test]
-fn a_throwing_header_callback_costs_its_own_request() {
+fn a_throwing_header_callback_ends_its_own_request() {
     let handler = r"
         if (isset($_GET['throw'])) {
             header_register_callback(function () { Svc\sleep(0.001); throw new Exception('at the head'); });
@@ -174,7 +174,7 @@ fn a_script_that_ends_itself_without_a_word_lets_the_worker_s_objects_speak() {
 }
 
 #[test]
-fn a_script_can_ask_whether_its_client_is_there() {
+fn a_script_can_ask_whether_its_client_is_connected() {
     let handler = r"
         if (isset($_GET['look'])) { echo json_encode($GLOBALS['seen']); return; }
         ignore_user_abort(true);

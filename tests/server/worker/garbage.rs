@@ -18,7 +18,7 @@ function answer_all(): void { while (frankenphp_handle_request(answer(...))) { }
 "#;
 
 #[test]
-fn an_idle_worker_collects_what_requests_leave() {
+fn an_idle_worker_collects_the_garbage_of_requests() {
     for (boot, place) in [("", ""), ("answer_all();", ""), ("", "&task")] {
         let server = TaskServer::new(CODE).set("PHP_WORKERS", "1").set("ASYNC_WORKERS", "1");
         let server = server.start_with(Mode::Worker, boot);
@@ -117,7 +117,7 @@ fn leave(server: &TaskSvc, function: &str, place: &str, count: usize) {
 
 /// The functions read variables of the request, which do not exist there.
 #[test]
-fn destructors_between_requests_may_call_what_reads_the_variables_of_a_request() {
+fn destructors_between_requests_may_read_the_variables_of_a_request() {
     for (mode, boot, place) in PLACES.map(|(boot, place)| (Mode::Worker, boot, place)).into_iter().chain([(
         Mode::Classic,
         "",

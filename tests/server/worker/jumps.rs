@@ -223,7 +223,7 @@ fn endless_recursion_leaves_the_worker_its_memory() {
 }
 
 #[test]
-fn a_fatal_error_in_what_hangs_on_the_loop_of_a_request() {
+fn a_fatal_error_in_an_event_loop_of_a_request() {
     // Each request has a separate event loop of a library, which is freed with it.
     let boot = "
         eval('namespace Revolt; final class EventLoop { public static mixed $driver = null; }');
@@ -256,7 +256,7 @@ fn a_fatal_error_in_a_fiber_leaves_its_request_outside_of_it() {
 }
 
 #[test]
-fn a_request_object_that_is_kept_costs_no_more_than_there_is() {
+fn a_kept_request_object_uses_bounded_memory() {
     let case = "
         $request = Svc\\Request::current();
         $cycle = new stdClass(); $cycle->self = $cycle; $cycle->request = $request;

@@ -71,7 +71,7 @@ fn they_end_with_their_request() {
 }
 
 #[test]
-fn a_script_s_own_code_goes_on_in_a_later_request() {
+fn code_of_a_script_continues_in_a_later_request() {
     for (boot, place) in [("", ""), ("answer_all();", ""), ("", "&task")] {
         let server = server().start_with(Mode::Worker, boot);
         for (number, kind) in kinds(&server).iter().enumerate() {
@@ -114,7 +114,7 @@ fn fibers_of_scripts_end_with_their_thread() {
 }
 
 #[test]
-fn the_client_gets_what_they_print_at_their_end() {
+fn the_client_gets_their_last_output() {
     for (mode, boot) in [(Mode::Classic, ""), (Mode::Worker, ""), (Mode::Worker, "answer_all();")] {
         let server = server().start_with(mode, boot);
         assert_eq!(server.tell("last_words"), r#""left"ended "#, "{mode:?} {boot}");
@@ -122,7 +122,7 @@ fn the_client_gets_what_they_print_at_their_end() {
 }
 
 #[test]
-fn a_fiber_of_the_boot_script_goes_on_in_requests() {
+fn a_fiber_of_the_boot_script_continues_in_requests() {
     let boot = "Held::$fibers = [new Fiber(function () { return array_sum(calls()['usort']()); })]; Held::$fibers[0]->start();";
     let code = format!("{CODE}\nfunction end_it(): int {{ [$fiber] = take(); return to_the_end($fiber); }}");
     let server = TaskServer::new(

@@ -542,7 +542,7 @@ fn a_request_at_its_limit_leaves_no_dead_connection() {
 
 /// While the server is down, a worker that boots again could not connect either.
 #[test]
-fn a_connection_that_its_server_has_closed_costs_no_worker() {
+fn a_connection_closed_by_its_server_ends_no_worker() {
     let Some(backends) = backends() else { return };
     for hooks in ["none", "net"] {
         for (place, suffix) in PLACES {

@@ -99,7 +99,7 @@ fn a_script_that_does_not_boot_is_tried_again() {
 }
 
 #[test]
-fn the_metrics_tell_what_a_worker_carries() {
+fn the_metrics_show_the_requests_of_a_worker() {
     let svc = start(WORKER);
     let (mut first, mut second) = (stay(&svc, "a"), stay(&svc, "b"));
     eventually("two are carried", || svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) == 2.0);

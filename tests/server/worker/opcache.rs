@@ -152,7 +152,7 @@ fn a_deployment_is_served_from_the_cache_and_no_request_is_lost() {
 }
 
 #[test]
-fn while_an_old_worker_lingers_the_status_and_the_metrics_say_so() {
+fn while_an_old_worker_lingers_the_status_and_the_metrics_show_it() {
     let svc = start("2", BLIND);
     let mut waits = stay(&svc, "a");
     assert_eq!(status(&svc)["restart_pending"], false);

@@ -58,7 +58,7 @@ fn assert_settled(svc: &Svc, workers: u64, failed: u64) {
 }
 
 #[test]
-fn after_a_fatal_error_others_are_served_while_streams_go_on() {
+fn after_a_fatal_error_other_requests_are_served_while_streams_continue() {
     for workers in [1, 4] {
         let svc = start(&workers.to_string(), &[]);
         let parked = park(&svc, (0..40).map(|number| format!("a{number}")));

@@ -60,7 +60,7 @@ fn values_changed_in_place_belong_to_the_request() {
 }
 
 #[test]
-fn a_loop_of_the_script_s_own_starts_each_request_there_too() {
+fn a_custom_loop_starts_each_request_there_too() {
     let in_loop = WORKER.replace("Svc\\Worker::serve(function", "$handler = (function");
     let in_loop = format!("{in_loop} while (frankenphp_handle_request($handler)) {{ }}");
     for full in [false, true] {
@@ -144,7 +144,7 @@ fn registrations_of_a_request_are_freed_with_it() {
 }
 
 #[test]
-fn addresses_are_rewritten_as_the_request_says() {
+fn forms_are_rewritten_with_the_value_of_the_request() {
     for full in [false, true] {
         let svc = start(full);
         for length in [1, 2000, 1, 500, 2000] {

@@ -68,7 +68,7 @@ fn requests_that_differ_in_fields_do_not_get_each_other_s() {
 }
 
 #[test]
-fn a_request_that_waits_keeps_its_variables_while_others_come_with_theirs() {
+fn a_waiting_request_keeps_its_variables_while_others_run() {
     const WAITS: &str = r#"<?php
 Svc\Worker::serve(function () {
     if (isset($_GET['waits'])) {

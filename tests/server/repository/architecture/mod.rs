@@ -182,7 +182,7 @@ fn the_contract_with_plugins_needs_nothing_of_the_house() {
 }
 
 #[test]
-fn the_map_leads_to_what_it_names() {
+fn the_map_names_existing_functions() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let (_, table) = map.split_once("Where to look first:").unwrap();
     let rows = table.trim_start().lines().take_while(|line| line.starts_with('|')).skip(2);
