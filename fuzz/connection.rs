@@ -178,7 +178,7 @@ impl Owner {
             match self.connection.poll_command(self.peer, self.now) {
                 Command::Close { .. } => return self.is_closed = true,
                 Command::Wait => {
-                    assert!(self.connection.deadline().is_some(), "nobody will ever wake it");
+                    assert!(self.connection.deadline().is_some(), "no event will ever wake it");
                     return;
                 }
                 Command::Yield => return self.is_in_line = true,

@@ -137,7 +137,7 @@ pub fn accept_encoding(bytes: &[u8]) -> String {
             Choice::Identity | Choice::Nothing => assert_eq!(alone, chosen, "less on offer, more to choose"),
         }
     }
-    assert!(!matches!(choose(lines(), &[]), Choice::Coded(_)), "a coding that nobody offers");
+    assert!(!matches!(choose(lines(), &[]), Choice::Coded(_)), "a coding that is not offered");
     match chosen {
         Choice::Coded(coding) => coding.token().into(),
         Choice::Identity => "identity".into(),

@@ -46,7 +46,7 @@ pub struct PartialSuccess {
 }
 
 impl CollectorAnswer {
-    /// Returns a rejection for good.
+    /// Returns a permanent rejection.
     pub(super) fn refused(reason: String) -> Self {
         Self::Refused { reason, advice: RetryAdvice::Never }
     }

@@ -224,16 +224,16 @@ fn an_answer_counts_despite_a_goaway() {
     let trailers = |code| Some(fields(&[("grpc-status", code)]));
     let accepted = Some(Ok(CollectorAnswer::Accepted(PartialSuccess::default())));
     // The last stream ID is that of the answered stream; no error.
-    let goodbye = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0";
+    let goaway = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0";
     for (data, code, expected) in
         [(Some(&b"\0\0\0\0\0"[..]), "0", accepted), (None, "14", refused("gRPC UNAVAILABLE"))]
     {
         for order in [
-            "answer, goodbye",
-            "goodbye, answer",
-            "goodbye; answer",
-            "goodbye; answer; end",
-            "answer, goodbye; end",
+            "answer, goaway",
+            "goaway, answer",
+            "goaway; answer",
+            "goaway; answer; end",
+            "answer, goaway; end",
         ] {
             let (mut client, mut collector) = called();
             collector.body();
@@ -246,7 +246,7 @@ fn an_answer_counts_despite_a_goaway() {
             for segment in order.split("; ") {
                 let parts = segment.split(", ").map(|part| match part {
                     "answer" => &answer[..],
-                    "goodbye" => goodbye,
+                    "goaway" => goaway,
                     _ => b"",
                 });
                 match parts.collect::<Vec<_>>().concat() {
@@ -275,7 +275,7 @@ fn one_connection_carries_many_calls_until_the_collector_leaves() {
     collector.library.as_mut().unwrap().graceful_shutdown();
     collector.meet(&mut client);
     assert!(client.take_answer().unwrap().is_ok());
-    assert!(!client.is_reusable(), "the collector has said goodbye");
+    assert!(!client.is_reusable(), "the collector has sent GOAWAY");
 }
 
 #[test]

@@ -280,7 +280,7 @@ mod tests {
         let error = spool.create().unwrap_err().to_string();
         assert_eq!(spool.trouble(now), Some(error.clone()));
         spool.create().unwrap_err();
-        assert_eq!(spool.trouble(now), None, "told a moment ago");
+        assert_eq!(spool.trouble(now), None, "reported a moment ago");
         assert_eq!(spool.trouble(now + TROUBLE_RECORD_PAUSE), Some(error));
         assert_eq!(spool.trouble(now + 2 * TROUBLE_RECORD_PAUSE), None, "nothing new");
     }

@@ -87,7 +87,7 @@ impl WakeSet {
 ///      ▼                        ▼
 ///   Complete ◀────────────────────
 ///
-///   any of them ─▶ Abandoned            drop the Awaited: nobody is woken
+///   any of them ─▶ Abandoned            drop the Awaited: no task is woken
 /// ```
 pub fn completion(wakes: &Arc<WakeSet>) -> (Awaited, Completer) {
     let shared = Arc::new(CompletionState { bits: AtomicU32::new(0), wakes: Arc::clone(wakes) });

@@ -107,7 +107,7 @@ fn threads_that_were_spared_all_the_time_end() {
 fn a_job_that_panics_costs_no_thread() {
     let (helpers, (begun, seen)) = (HelperThreads::bounded(1, 8), channel());
     // Bypasses the panic hook, to keep its message out of the test output.
-    let panic = || std::panic::resume_unwind(Box::new("told to"));
+    let panic = || std::panic::resume_unwind(Box::new("on request"));
     assert!(helpers.submit(Box::new(panic)));
     drop(hold(&helpers, &begun).unwrap());
     assert_eq!(names(&seen, 1), ["svc-helper-0"]);

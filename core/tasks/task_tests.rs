@@ -176,7 +176,7 @@ fn the_thread_of_a_running_task_is_notified_once_of_its_cancellation() {
     assert!(task.cancel() && !task.cancel());
     assert_eq!(scene.thread.told(), [task.id()]);
     assert!(!task.settle(done()), "too late");
-    assert_eq!(scene.counts(), [0, 0, 0, 0, 1], "it holds its place, whatever its awaiters were told");
+    assert_eq!(scene.counts(), [0, 0, 0, 0, 1], "it holds its place, whatever its awaiters received");
     task.left();
     assert_eq!(scene.counts(), [0, 0, 1, 0, 0]);
 }
@@ -261,7 +261,7 @@ fn awaiters_that_gave_up_cost_no_memory() {
     }
     assert!(task.state.lock().awaiting.capacity() <= 8);
     task.settle(done());
-    assert!(first.is_complete(), "the others are still told");
+    assert!(first.is_complete(), "the others are still notified");
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl Listener {
     pub(crate) fn inherit(descriptor: OwnedFd) -> io::Result<Self> {
         let descriptor = descriptor::move_up(descriptor);
         if !net::sockopt::socket_acceptconn(&descriptor)? {
-            return Err(io::Error::other("nobody listens on this socket"));
+            return Err(io::Error::other("the socket is not listening"));
         }
         if net::sockopt::socket_domain(&descriptor)? == AddressFamily::UNIX {
             let listener = std::os::unix::net::UnixListener::from(descriptor);

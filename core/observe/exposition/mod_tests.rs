@@ -723,7 +723,7 @@ fn an_exporter_learns_all_that_a_format_needs() {
 fn families_without_series_are_not_exported() {
     let mut collected = Collected::default();
     export(&Metrics::new(), &ScrapeFacts { certificates: None, ..facts() }, &mut collected);
-    let heard = |name: &str| collected.families.iter().any(|family| family == name);
-    assert!(heard("svc_requests_total") && !heard("svc_requests_by_method_total"));
-    assert!(!heard("svc_tls_handshakes_total") && !heard("svc_tls_certificate_expiry_timestamp_seconds"));
+    let has = |name: &str| collected.families.iter().any(|family| family == name);
+    assert!(has("svc_requests_total") && !has("svc_requests_by_method_total"));
+    assert!(!has("svc_tls_handshakes_total") && !has("svc_tls_certificate_expiry_timestamp_seconds"));
 }

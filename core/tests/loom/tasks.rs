@@ -80,7 +80,7 @@ struct Returning {
 impl Engine<Task> for Returning {
     fn start(&self, _slot: usize) -> Result<Started<Task>, WorkerStartError> {
         if !self.boots {
-            return Err(WorkerStartError("told not to boot".to_owned()));
+            return Err(WorkerStartError("no boot allowed".to_owned()));
         }
         let (told, ran) = (Arc::clone(&self.told), Arc::clone(&self.ran));
         Ok(Started::Classic(Box::new(Self { told, ran, boots: true })))

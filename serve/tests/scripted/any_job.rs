@@ -189,7 +189,7 @@ impl Engine<Sum> for Adders {
         self.board.count(&self.board.boots);
         let fewer = |count: u32| count.checked_sub(1);
         if self.board.boots_to_fail.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok() {
-            return Err(WorkerStartError("told not to boot".to_owned()));
+            return Err(WorkerStartError("no boot allowed".to_owned()));
         }
         let board = Arc::clone(&self.board);
         Ok(if self.is_persistent {
@@ -211,7 +211,7 @@ impl Worker<Sum> for Adder {
         match job.act {
             SumAct::Add => {}
             SumAct::AddLater => self.0.until(|| self.0.is_let_go()),
-            SumAct::Panic => panic!("told to"),
+            SumAct::Panic => panic!("on request"),
         }
         job.compute();
     }
@@ -268,7 +268,7 @@ impl PersistentWorker<Sum> for PersistentAdder {
                         claim.park();
                         self.waiting.push(claim);
                     }
-                    SumAct::Panic => panic!("told to"),
+                    SumAct::Panic => panic!("on request"),
                 }
             }
             if self.board.is_let_go() {
@@ -480,7 +480,7 @@ fn workers_that_fail_to_boot_are_tried_again_and_the_queue_waits() {
     scene.tend(now);
     scene.end();
     assert_eq!(sum.result(), Some(3));
-    let told = "not booted 0: told not to boot";
+    let told = "not booted 0: no boot allowed";
     assert_eq!(scene.reports, [told, told, told, "boots again after 3"]);
 }
 

@@ -112,11 +112,11 @@ fn a_refusal_of_the_collector_is_counted_and_logged_once() {
         offer(&site, &["c"]);
         eventually("one more was refused", || metric(&site, FAILED_SPANS) == Some(3.0));
         assert_eq!(metric(&site, RETRIES), Some(0.0), "an answer is not asked for twice");
-        eventually("it is told", || site.log().contains("failed to export spans"));
+        eventually("it is logged", || site.log().contains("failed to export spans"));
         assert_eq!(site.log().matches("failed to export spans").count(), 1);
         collector.say(Says::Accepted);
         offer(&site, &["d"]);
-        eventually("the end is told", || site.log().contains("spans are exported again"));
+        eventually("the end is logged", || site.log().contains("spans are exported again"));
         assert!(names(&collector).ends_with(&["d".to_owned()]));
     }
 }
@@ -159,7 +159,7 @@ fn a_partial_success_is_logged_and_no_failure() {
         collector.say(Says::Partial);
         let site = to(&collector, &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
         offer(&site, &["a"]);
-        eventually("it is told", || site.log().contains(r#""rejected":1,"reason":"old""#));
+        eventually("it is logged", || site.log().contains(r#""rejected":1,"reason":"old""#));
         assert_eq!(metrics(&site), [0.0; 4]);
     }
 }
@@ -203,7 +203,7 @@ fn a_drain_does_not_wait_for_a_silent_collector() {
     offer(&site, &["a", "b", "c"]);
     site.drain();
     assert!(site.wait());
-    eventually("the rest is told", || site.log().contains("remaining spans were not exported"));
+    eventually("the rest is logged", || site.log().contains("remaining spans were not exported"));
     assert!(site.log().contains(r#""reason":"timed out","spans":1"#), "{}", site.log());
 }
 
@@ -228,7 +228,7 @@ fn ignored_settings_are_logged_at_the_start_without_secrets() {
         ("OTEL_PROPAGATORS", "b3,tracecontext"),
     ];
     let site = start(&settings);
-    eventually("each is told", || site.log().matches("setting of tracing is ignored").count() == 3);
+    eventually("each is logged", || site.log().matches("setting of tracing is ignored").count() == 3);
     let log = site.log();
     assert!(
         log.contains(r#""setting":"OTEL_TRACES_SAMPLER","value":"xray","error":"is not a valid value""#),
@@ -259,7 +259,7 @@ fn tls_has_a_separate_authority_and_client_certificate() {
         let stranger = site(&endpoint, &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
         offer(&stranger, &["c"]);
         eventually("who does not know the authority refuses", || metric(&stranger, FAILURES) == Some(1.0));
-        eventually("it is told why", || stranger.log().contains("TLS: invalid peer certificate"));
+        eventually("the reason is logged", || stranger.log().contains("TLS: invalid peer certificate"));
         assert_eq!(names(&collector), ["a"]);
     }
 }

@@ -144,7 +144,7 @@ fn an_announced_length_is_kept_or_the_stream_breaks() {
     );
     assert!(!client.get("/announce/7").is_whole, "six bytes of seven");
     assert!(!client.get("/broken").is_whole);
-    assert_eq!(client.get("/hello").text(), "hello", "the connection lives on");
+    assert_eq!(client.get("/hello").text(), "hello", "the connection stays open");
     drop(client);
     site.check_books();
 }

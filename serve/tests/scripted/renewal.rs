@@ -60,7 +60,7 @@ fn an_old_worker_that_lingers_delays_the_new_cache_and_nothing_else() {
     let site = start("2");
     let mut waiting = parked(&site, "a");
     spoil(&site);
-    eventually("it is told", || site.log().contains("waiting for old PHP workers to end"));
+    eventually("it is logged", || site.log().contains("waiting for old PHP workers to end"));
     assert_eq!(facts(&site), OpcacheFacts { is_stale: true, users: 1, is_occupied: false });
     assert!(site.metrics().opcache_restart_delayed.is_set());
     for place in ["/cache", "/cache", "/cache"] {
@@ -98,7 +98,7 @@ fn workers_that_do_not_boot_leave_the_old_ones_and_the_operator_tries_again() {
     let site = start("2");
     site.switches.refuse_boots(true);
     spoil(&site);
-    eventually("it is told", || site.log().contains("rolling restart of PHP workers stopped"));
+    eventually("it is logged", || site.log().contains("rolling restart of PHP workers stopped"));
     assert_eq!(site.client().get("/cache").text(), "user");
     let boots = site.switches.boots();
     site.shared().backend.workers().unwrap().call_supervisor();

@@ -236,7 +236,7 @@ fn a_running_task_that_is_cancelled_is_counted_when_it_has_left_its_thread() {
     assert!(parked.cancel() && blocked.strand());
     assert!(matches!(scene.awaited(&blocked), TaskOutcome::Cancelled));
     scene.see_off(&parked);
-    assert_eq!(scene.counts(), [0, 0, 1, 1, 1], "it was told, and goes on");
+    assert_eq!(scene.counts(), [0, 0, 1, 1, 1], "it was cancelled, and continues");
     scene.board.open("a");
     scene.see_off(&blocked);
     assert!(matches!(blocked.outcome(), Some(TaskOutcome::Cancelled)), "whatever its code returned");

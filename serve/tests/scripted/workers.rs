@@ -194,7 +194,7 @@ fn no_more_workers_linger_than_may_and_the_next_one_keeps_its_place() {
     let mut waiting: Vec<_> = places
         .iter()
         .map(|place| {
-            eventually("somebody serves", || site.client().get("/hello").status == 200);
+            eventually("a worker serves", || site.client().get("/hello").status == 200);
             left_behind(&site, place)
         })
         .collect();
@@ -232,7 +232,7 @@ fn all_workers_of_a_pool_may_linger_at_once() {
         assert_eq!(client.response().text(), format!("p{number}"));
     }
     eventually("the pool is as large as it was", || current(&site) == 6);
-    eventually("nobody lingers", || site.shared().pool_facts().lingering == 0);
+    eventually("no worker lingers", || site.shared().pool_facts().lingering == 0);
     drop(waiting);
     site.check_books();
     assert_eq!((site.metrics().refused.total(), site.metrics().dropped.value()), (0, 0));
@@ -244,7 +244,7 @@ fn without_a_replacement_that_boots_a_lingering_worker_is_none_to_count_on() {
     let mut waiting = parked(&site, "a");
     site.switches.refuse_boots(true);
     assert_eq!(site.client().get("/recycle/error").text(), "recycled");
-    eventually("nobody takes requests", || site.client().get("/hello").status == 500);
+    eventually("no worker takes requests", || site.client().get("/hello").status == 500);
     assert_eq!([site.ops("/readyz").status, site.ops("/healthz").status], [503, 200]);
     assert_eq!(site.shared().pool_facts().lingering, 1);
     let boots = site.switches.boots();
@@ -343,7 +343,7 @@ fn a_pool_that_does_not_boot_is_unavailable_and_tried_again_until_it_does() {
     eventually("both are back", || current(&site) == 2);
     assert_eq!(client.get("/hello").status, 200);
     assert_eq!(probe("/readyz"), 200);
-    eventually("it is told", || site.log().contains("PHP workers are booting again"));
+    eventually("it is logged", || site.log().contains("PHP workers are booting again"));
     assert!(site.shared().pool_facts().spawned >= tried);
 }
 
@@ -367,7 +367,7 @@ fn all_workers_are_replaced_on_demand_each_after_another_has_booted() {
     site.switches.open("a");
     assert_eq!(waiting.response().text(), "a");
     eventually("all are replaced", || recycled(&site) == [2, 0, 0]);
-    eventually("it is told", || site.log().contains("rolling restart of PHP workers finished"));
+    eventually("it is logged", || site.log().contains("rolling restart of PHP workers finished"));
     let facts = site.shared().pool_facts();
     assert_eq!((facts.current, facts.spawned, facts.max), (2, 4, 2));
     drop((client, waiting));
@@ -380,11 +380,11 @@ fn a_replacement_that_does_not_boot_leaves_the_old_ones_in_place() {
     let site = start(&[("PHP_WORKERS", "2")]);
     site.switches.refuse_boots(true);
     assert!(site.restart_workers());
-    eventually("it is told", || site.log().contains("rolling restart of PHP workers stopped"));
+    eventually("it is logged", || site.log().contains("rolling restart of PHP workers stopped"));
     assert_eq!(site.client().get("/hello").text(), "hello");
     assert_eq!((current(&site), recycled(&site)), (2, [0, 0, 0]));
     let log = site.log();
-    assert!(log.contains("told not to boot") && !log.contains("\"ERROR\""), "{log}");
+    assert!(log.contains("no boot allowed") && !log.contains("\"ERROR\""), "{log}");
     site.switches.refuse_boots(false);
     assert!(site.restart_workers());
     eventually("another attempt succeeds", || recycled(&site) == [2, 0, 0]);
@@ -396,7 +396,7 @@ fn replacing_all_continues_while_one_is_slow() {
     let mut waiting = parked(&site, "a");
     assert!(site.restart_workers());
     eventually("the others are replaced", || recycled(&site)[0] == 2);
-    eventually("it is told", || site.log().contains("rolling restart of PHP workers finished"));
+    eventually("it is logged", || site.log().contains("rolling restart of PHP workers finished"));
     assert_eq!(current(&site), 4, "the one that carries something is still there");
     site.switches.open("a");
     assert_eq!(waiting.response().text(), "a");

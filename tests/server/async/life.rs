@@ -184,7 +184,7 @@ fn while_no_thread_boots_tasks_are_refused_and_requests_are_served() {
         .directive("opcache.revalidate_freq=0");
     for mode in MODES {
         let running = server.start(mode);
-        eventually("it is told", || !async_warnings(&running.svc).is_empty());
+        eventually("it is logged", || !async_warnings(&running.svc).is_empty());
         assert_like(&running.tell("version_of_tasks"), r"Svc\Async\RejectedException: *");
         assert_eq!(running.tell("plain"), r#""plain""#);
         assert_eq!(running.svc.ask("/readyz").status, 200, "requests are served");
@@ -193,7 +193,7 @@ fn while_no_thread_boots_tasks_are_refused_and_requests_are_served() {
         let books = TaskAccounting::read(&running.svc);
         assert_eq!((books.in_flight, books.rejected), (0.0, 0.0), "no bound was the reason: {books:?}");
         // The boot is retried at growing intervals.
-        eventually("it is told again", || async_warnings(&running.svc).len() >= 3);
+        eventually("it is logged again", || async_warnings(&running.svc).len() >= 3);
         let pauses: Vec<_> = async_warnings(&running.svc)
             .iter()
             .filter_map(|record| record["fields"]["retry_ms"].as_u64())

@@ -137,7 +137,7 @@ fn a_lost_detached_task_is_logged() {
         let records = server.svc.log().of("svc");
         records.iter().filter(|record| record["fields"]["reason"] == "its thread was lost").count()
     };
-    eventually("all of them are told of", || told() == 3);
+    eventually("all of them are logged", || told() == 3);
     eventually("the thread is back", || is_back(&server));
     assert_laws(&server.svc);
 }

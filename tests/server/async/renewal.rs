@@ -120,7 +120,7 @@ fn a_task_that_runs_for_long_delays_the_restart_and_holds_no_other_task_back() {
             for _ in 0..20 {
                 assert_eq!(server.tell("load"), LOAD);
             }
-            eventually("it is told", || server.svc.metric("svc_opcache_restart_delayed") == 1.0);
+            eventually("it is shown", || server.svc.metric("svc_opcache_restart_delayed") == 1.0);
             assert_eq!((restarts(server), server.lines("ended").len()), (0, 0), "its code is in that memory");
             server.mark("end");
             until_restarted(server, 0);

@@ -169,7 +169,7 @@ fn a_cancelled_task_leaves_each_wait() {
             assert_eq!(client.response().text(), "[true,true]", "{n}");
         }
         let all: Vec<_> = (0..count).collect();
-        eventually("all have been told", || sorted(&server, "caught") == all);
+        eventually("all are cancelled", || sorted(&server, "caught") == all);
         eventually("all have ended", || sorted(&server, "finally") == all);
         assert_eq!(server.lines("went on"), [""; 0], "{mode:?}");
         assert_like(&server.tell_in_task("strrev"), "\"*\"");

@@ -171,7 +171,7 @@ fn a_client_that_leaves_is_499_and_its_script_learns_it() {
     drop(leaving);
     eventually("it is counted", || svc.metric("svc_request_cancelled_total{reason=\"client_abort\"}") == 1.0);
     go(&svc, "a");
-    eventually("the script was told", || {
+    eventually("the script has noticed", || {
         std::fs::read_to_string(svc.root().join("told")).is_ok_and(|told| told == "1")
     });
     svc.assert_metric("svc_responses_by_status_total{status=\"4xx\"}", 1.0);

@@ -247,7 +247,7 @@ fn a_server_whose_threads_share_the_file_mode_mask_logs_it() {
     // Reading the mask does not change it for files that others create meanwhile.
     let mut client = shared.client();
     client.send("GET /mask.php?ask HTTP/1.1\r\nHost: x\r\n\r\n");
-    eventually("somebody asks", || shared.root().join("inside").exists());
+    eventually("the first one runs", || shared.root().join("inside").exists());
     let made = shared.get("/mask.php").text();
     std::fs::write(shared.root().join("go"), "").unwrap();
     let mask = u32::from_str_radix(&client.response().text(), 8).unwrap();

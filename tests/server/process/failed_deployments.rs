@@ -42,7 +42,7 @@ fn a_deployment_that_does_not_boot_is_seen_everywhere_until_one_boots() {
         site.assert_serves("v1");
         assert_eq!([failing, successful, succeeded_at].map(|name| site.metric(name)), [1.0, 0.0, before]);
         assert!(site.metric(failures) > count);
-        let seen = becomes(&site.svc, "it is told", |seen| {
+        let seen = becomes(&site.svc, "it is shown", |seen| {
             seen["boot_failure"]["message"].as_str().is_some_and(|message| message.contains(reason))
         });
         assert_eq!(seen["conditions"], json!(["boot_failed", "reload_failed"]));
@@ -95,7 +95,7 @@ fn a_failed_first_start_is_counted_and_a_reload_reports_the_fixed_code() {
     let svc = Svc::start_in(root, &settings);
     eventually("it has failed", || svc.metric("svc_worker_boot_failing") > 0.0);
     assert!(svc.metric("svc_worker_boot_failures_total") > 0.0);
-    let seen = becomes(&svc, "it is told", |seen| !seen["boot_failure"].is_null());
+    let seen = becomes(&svc, "it is shown", |seen| !seen["boot_failure"].is_null());
     assert_eq!(seen["boot_failure"]["message"], "Uncaught Exception: first");
     let reload = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));

@@ -151,7 +151,7 @@ fn every_protocol_brings_the_families_of_the_page() {
 fn differences_survive_failed_exports_and_end_with_the_drain() {
     for (index, protocol) in PROTOCOLS.into_iter().enumerate() {
         let collector = Collector::start();
-        // A rejection for good, so that the export is not repeated.
+        // A permanent rejection, so that the export is not repeated.
         let refusal = [Says::Garbage, Says::Status(400), Says::Nothing][index];
         let timeout = ("OTEL_METRIC_EXPORT_TIMEOUT", "100");
         let mut svc = to(&collector, &[METRICS, DELTA, timeout, ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);

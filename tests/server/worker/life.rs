@@ -93,7 +93,7 @@ fn a_script_that_does_not_boot_is_tried_again() {
             .any(|record| record["fields"]["message"].to_string().contains("no database"))
             || svc.get("/?exit").status == 500
     });
-    eventually("nobody serves", || svc.ask("/readyz").status == 503);
+    eventually("no worker serves", || svc.ask("/readyz").status == 503);
     std::fs::write(svc.root().join("worker.php"), WORKER).unwrap();
     eventually("it is tried again", || svc.ask("/readyz").status == 200 && svc.get("/").status == 200);
 }

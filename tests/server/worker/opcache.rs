@@ -67,7 +67,7 @@ fn restarts(svc: &Svc) -> u64 {
 
 /// Waits until every worker serves this version from the cache.
 fn until_deployed(svc: &Svc, version: u32) {
-    eventually("nobody does without the cache, and nobody waits for it", || {
+    eventually("all workers use the cache, and no restart is pending", || {
         (0..8).all(|_| {
             let status = status(svc);
             status["opcache_enabled"] == true
@@ -162,7 +162,7 @@ fn while_an_old_worker_lingers_the_status_and_the_metrics_show_it() {
         let status = status(&svc);
         status["opcache_enabled"] == false && status["restart_pending"] == true
     });
-    eventually("the delay is told", || svc.metric("svc_opcache_restart_delayed") == 1.0);
+    eventually("the delay is shown", || svc.metric("svc_opcache_restart_delayed") == 1.0);
     let told =
         "OPcache restart is waiting for old PHP workers to end: new workers run without OPcache until then";
     assert_eq!(svc.log().expect(told)["level"], "WARN");
@@ -212,7 +212,7 @@ fn a_broken_deployment_leaves_the_old_code_and_the_next_one_is_served() {
     });
     std::fs::write(svc.root().join("code.php"), "<?php throw new Exception('broken');").unwrap();
     assert_eq!(svc.get("/?reset").text(), "true");
-    eventually("it is told", || {
+    eventually("it is logged", || {
         svc.log()
             .find("rolling restart of PHP workers stopped: a new worker failed to boot, and the remaining old workers keep running")
             .is_some()

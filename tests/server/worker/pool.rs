@@ -109,7 +109,7 @@ fn a_deployment_that_does_not_boot_leaves_the_old_workers_serving() {
     deploy(&svc, "broken");
     svc.signal(Signal::HUP);
     let told = "rolling restart of PHP workers stopped: a new worker failed to boot, and the remaining old workers keep running";
-    eventually("it is told", || svc.log().find(told).is_some());
+    eventually("it is logged", || svc.log().find(told).is_some());
     let record = svc.log().expect(told);
     assert_eq!((&record["level"], &record["fields"]["left"]), (&"WARN".into(), &2.into()));
     assert!(svc.log().find("PHP worker failed to boot").is_none(), "one line tells it");

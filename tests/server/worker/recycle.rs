@@ -127,7 +127,7 @@ fn old_workers_do_not_pile_up_whatever_fails() {
         let text = client.response().text();
         assert!(text == "begun ended" || text.contains("overloaded"), "{text}");
     }
-    eventually("somebody serves", || svc.get("/").text() == "ok");
+    eventually("a worker serves", || svc.get("/").text() == "ok");
     eventually("the old ones are gone", || number(&svc, "svc_workers_lingering") == 0);
     eventually("the pool has its size", || number(&svc, "svc_workers_current") == 2);
 }
@@ -139,7 +139,7 @@ fn all_can_be_replaced_while_some_linger_and_the_way_down_waits_for_them() {
     assert_eq!(svc.get("/?fatal").status, 500);
     assert_eq!(svc.get("/").text(), "ok");
     svc.signal(Signal::HUP);
-    eventually("it is told", || svc.log().find("rolling restart of PHP workers finished").is_some());
+    eventually("it is logged", || svc.log().find("rolling restart of PHP workers finished").is_some());
     assert_eq!(svc.get("/").text(), "ok");
     svc.signal(Signal::TERM);
     eventually("it drains", || svc.ask("/readyz").status == 503);

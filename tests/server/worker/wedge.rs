@@ -336,7 +336,7 @@ fn requests_with_an_answer_wedge_the_pool_until_they_end(scene: &Scene<'_>) {
     }
     scene.shows_the_wedge();
     scene.seconds(60);
-    eventually("it is told once a minute", || scene.told(WARNING).len() == 3);
+    eventually("it is logged once a minute", || scene.told(WARNING).len() == 3);
     assert!(!scene.is_well() && scene.told(RECOVERED).is_empty());
     scene.let_go("answered");
     for client in &mut clients {

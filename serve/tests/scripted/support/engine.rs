@@ -67,7 +67,7 @@ impl Switchboard {
     pub(crate) fn boot(&self) -> Result<(), String> {
         let mut state = self.state.lock();
         state.boots += 1;
-        if state.refuses_boots { Err("told not to boot".to_owned()) } else { Ok(()) }
+        if state.refuses_boots { Err("no boot allowed".to_owned()) } else { Ok(()) }
     }
 
     /// Releases all workers.
@@ -189,7 +189,7 @@ impl Worker<Exchange> for Actor {
             "fatal" => made(exchange, 500, Origin::Fatal),
             "silent" => {}
             "half" => drop(exchange.head(head(200, None), b"half".to_vec())),
-            "panic" => panic!("told to"),
+            "panic" => panic!("on request"),
             "after" => {
                 complete(exchange, 200, b"answered".to_vec());
                 self.0.wait(rest);
@@ -231,7 +231,7 @@ impl Actor {
     fn cached(&self, exchange: &Exchange, end: &str) {
         if self.0.is_open("failing") {
             self.0.wait("held");
-            assert_ne!(end, "panic", "told to");
+            assert_ne!(end, "panic", "on request");
             self.0.state.lock().overdue = Some(exchange.serial());
             return self.0.wait("never");
         }

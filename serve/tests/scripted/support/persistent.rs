@@ -164,7 +164,7 @@ impl ScriptedWorker {
                 complete(claim.job(), 200, rest.into_bytes());
             }
             "silent" => {}
-            "panic" => panic!("told to"),
+            "panic" => panic!("on request"),
             // The fiber waits, and responds when its place is open.
             "park" => {
                 self.board.enter(&rest);

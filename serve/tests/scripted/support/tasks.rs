@@ -83,7 +83,7 @@ impl TaskBoard {
     fn boot(&self) -> Result<(), String> {
         let mut state = self.state.lock();
         state.boots += 1;
-        if state.refuses_boots { Err("told not to boot".to_owned()) } else { Ok(()) }
+        if state.refuses_boots { Err("no boot allowed".to_owned()) } else { Ok(()) }
     }
 
     fn begin(&self, task: u64) {
@@ -196,7 +196,7 @@ impl TaskRunner {
         let act = *task.take_input().unwrap().downcast::<TaskAct>().unwrap();
         let outcome = match act {
             TaskAct::Return(number) => TaskOutcome::Completed(Box::new(number)),
-            TaskAct::Fail => TaskOutcome::Failed(Box::new("told to")),
+            TaskAct::Fail => TaskOutcome::Failed(Box::new("on request")),
             TaskAct::Park(place) => {
                 claim.park();
                 return self.fibers.push((claim, place));
@@ -206,7 +206,7 @@ impl TaskRunner {
                 TaskOutcome::Completed(Box::new(0_u32))
             }
             TaskAct::Silent => return claim.finish(),
-            TaskAct::Panic => panic!("told to"),
+            TaskAct::Panic => panic!("on request"),
         };
         task.settle(outcome);
         claim.finish();
