@@ -82,7 +82,7 @@ impl Daemon {
         for process in with_descendants(program).into_iter().rev() {
             let _ = kill_process(process, Signal::KILL);
         }
-        eventually("the program is gone", || self.has_ended());
+        eventually("the program has ended", || self.has_ended());
     }
 
     /// Restarts the program in its old folder after it was killed. Retries while the kernel still holds resources of the
@@ -218,7 +218,7 @@ mod tests {
         let process = Path::new("/proc").join(pid.trim());
         assert!(process.exists());
         drop(daemon);
-        eventually("its process is gone", || !process.exists());
+        eventually("its process has ended", || !process.exists());
         assert!(!folder.exists());
     }
 }

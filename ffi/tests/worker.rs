@@ -232,7 +232,7 @@ fn requests_share_a_thread_and_nothing_else() {
         restarts: Box::new(|_| {}),
     })
     .unwrap();
-    assert_eq!(php.unclassified_state(), "", "whose is it? (c/worker/state/audit.c)");
+    assert_eq!(php.unclassified_state(), "", "without an owner: see c/worker/state/audit.c");
     let threads = php.threads();
     let scripts = &scripts;
     std::thread::scope(|scope| {

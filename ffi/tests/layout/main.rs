@@ -95,7 +95,7 @@ fn unclassed(engine: &EngineStruct, structs: &HashMap<String, Struct>) -> Vec<St
 
 fn in_one_list(name: &str, theirs: &Struct, lists: &[BTreeSet<&str>]) -> Vec<String> {
     let fault = |member: &str| match lists.iter().filter(|list| list.contains(member)).count() {
-        0 => Some(format!("{name}.{member}: whose is it?")),
+        0 => Some(format!("{name}.{member}: is in no list")),
         1 => None,
         _ => Some(format!("{name}.{member}: is in two lists")),
     };
@@ -296,9 +296,9 @@ fn a_member_in_no_list_is_noticed() {
         threads,
     };
     assert_eq!(unclassed(&engine("original", "c d e f"), &structs), Vec::<String>::new());
-    assert_eq!(unclassed(&engine("original", "c d f"), &structs), ["original.e: whose is it?"]);
+    assert_eq!(unclassed(&engine("original", "c d f"), &structs), ["original.e: is in no list"]);
     assert_eq!(unclassed(&engine("original", "b c d e f"), &structs), ["original.b: is in two lists"]);
-    assert_eq!(unclassed(&engine("in_padding", "c d e f"), &structs), ["in_padding.new: whose is it?"]);
+    assert_eq!(unclassed(&engine("in_padding", "c d e f"), &structs), ["in_padding.new: is in no list"]);
     // Switched by the shim, but listed as belonging to the thread.
     assert_eq!(unclassed(&engine("inner", "second"), &structs), ["inner.second: is in two lists"]);
 }

@@ -172,7 +172,7 @@ fn a_replaced_worker_ends_its_requests_while_another_serves() {
     site.switches.open("a");
     assert_eq!(waiting.response().text(), "a");
     eventually("it is counted", || recycled(&site) == [0, 0, 1]);
-    eventually("it is gone", || current(&site) == 1);
+    eventually("it has ended", || current(&site) == 1);
     assert_eq!(site.shared().pool_facts().lingering, 0);
     drop(waiting);
     site.check_books();
@@ -278,7 +278,7 @@ fn the_heap_of_a_slot_is_the_last_that_was_measured() {
     site.client().get("/heap/4096");
     eventually("it is measured", || heap() == 4096);
     site.client().get("/recycle/max_memory");
-    eventually("another one is there", || site.shared().pool_facts().spawned == 2);
+    eventually("there is another one", || site.shared().pool_facts().spawned == 2);
     assert_eq!(heap(), 4096);
     site.client().get("/heap/512");
     eventually("it is measured again", || heap() == 512);
@@ -292,7 +292,7 @@ fn a_new_worker_in_the_place_of_one_that_is_gone_has_no_heap_to_show() {
     site.client().get("/heap/4096");
     eventually("it is measured", || heap() == 4096);
     assert_eq!(site.client().get("/panic").status, 500);
-    eventually("another one is there", || {
+    eventually("there is another one", || {
         let facts = site.shared().pool_facts();
         (facts.current, facts.spawned) == (1, 2)
     });

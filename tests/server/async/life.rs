@@ -151,7 +151,7 @@ fn a_hang_up_replaces_the_threads_and_running_tasks_end_normally() {
         assert!(!server.marked("done-a"));
         server.mark("go-a");
         server.until("done-a");
-        eventually("the line is there", || server.lines("done-a") == ["1"]);
+        eventually("the line is written", || server.lines("done-a") == ["1"]);
     });
 }
 

@@ -104,7 +104,7 @@ fn no_task_begins_after_the_cancelling() {
     let server = TaskServer::new(code).start(Mode::Classic);
     server.tell("opens");
     server.until("late");
-    eventually("the line is there", || !server.lines("late").is_empty());
+    eventually("the line is written", || !server.lines("late").is_empty());
     assert_like(&server.lines("late")[0], r"Svc\Async\*Exception: *");
     assert_laws(&server.svc);
     assert!(!server.marked("ran"));

@@ -126,7 +126,7 @@ fn while_it_goes_on(turns: &Counter, is_there: impl Fn() -> bool) {
         if is_there() {
             return;
         }
-        eventually("it goes on", || turns.value() > so_far || is_there());
+        eventually("it continues", || turns.value() > so_far || is_there());
     }
 }
 
@@ -136,7 +136,7 @@ fn restart(server: &TaskSvc, done: &Flag, turns: &Counter) {
     while !done.is_set() {
         let (before, so_far) = (restarts(), turns.value());
         assert_eq!(server.tell("reset_cache"), "true");
-        eventually("the cache restarts, and tasks go on", || {
+        eventually("the cache restarts, and tasks continue", || {
             done.is_set() || restarts() > before && turns.value() > so_far
         });
     }
@@ -155,7 +155,7 @@ fn change(server: &TaskSvc, done: &Flag, turns: &Counter) {
             fs::rename(server.path("changing.new"), server.path("changing.php")).unwrap();
             assert_eq!(server.tell("changing"), r#""done""#);
         });
-        eventually("others go on", || done.is_set() || turns.value() > so_far);
+        eventually("others continue", || done.is_set() || turns.value() > so_far);
     }
 }
 

@@ -260,7 +260,7 @@ fn a_fatal_error_in_a_callback_ends_the_request() {
     let svc = start("", &[], &[]);
     for callback in CALLBACKS {
         assert_eq!(send(&svc, &with_fault(callback, "fatal")).status, 500, "{callback}");
-        eventually("it goes on", || {
+        eventually("it continues", || {
             send(&svc, "echo caught(fn () => test_free(test_pack(faulty())));").text() == "nothing"
         });
     }

@@ -283,7 +283,7 @@ impl Case<'_> {
         let mut leader = Some(self.ask(self.protocol));
         match self.step {
             Step::Queued => self.until_received(before, 1),
-            _ => eventually("the script is there", || self.file("here").exists()),
+            _ => eventually("the script runs", || self.file("here").exists()),
         }
         if let (Step::Sending, Some(leader)) = (self.step, &mut leader) {
             leader.until_begun();
@@ -328,7 +328,7 @@ impl Case<'_> {
     fn end_refresh(&self) {
         assert_eq!(run_of(&self.ask(self.protocol).response(), self), 1, "{self:?}");
         // A refresh that finds no idle worker is left to the next request.
-        eventually("the refresh is there", || {
+        eventually("the refresh is stored", || {
             let response = self.ask(self.protocol).response();
             let is_there = self.file("here").exists();
             let may_be_new = is_there || self.step == Step::Finished;

@@ -104,7 +104,7 @@ fn at_the_drain_deadline() {
             let refresh = case(Role::Refresh, Step::Running);
             refresh.ask(protocol).response();
             assert_eq!(run_of(&refresh.ask(protocol).response(), &refresh), 1);
-            eventually("the refresh is there", || refresh.file("here").exists());
+            eventually("the refresh is stored", || refresh.file("here").exists());
             let mut visitors = Vec::new();
             for step in [Step::Running, Step::Sending, Step::Queued] {
                 let case = case(Role::FirstClient, step);
@@ -112,7 +112,7 @@ fn at_the_drain_deadline() {
                 let mut leader = case.ask(protocol);
                 match step {
                     Step::Queued => case.until_received(before, 1),
-                    _ => eventually("the script is there", || case.file("here").exists()),
+                    _ => eventually("the script runs", || case.file("here").exists()),
                 }
                 if step == Step::Sending {
                     leader.until_begun();
@@ -141,7 +141,7 @@ fn a_drain_gives_the_response_to_waiting_requests() {
         let (role, step, end) = (Role::FirstClient, Step::Running, End::Good);
         let case = Case { svc, mode, protocol: Protocol::Http2, role, step, end };
         let mut leader = case.ask(Protocol::Http2);
-        eventually("the script is there", || case.file("here").exists());
+        eventually("the script runs", || case.file("here").exists());
         let mut followers = [Protocol::Http1, Protocol::Http2].map(|protocol| case.ask(protocol));
         case.until_received(0.0, 3);
         svc.signal(Signal::TERM);

@@ -290,7 +290,7 @@ fn a_stale_response_answers_while_one_request_refreshes_it() {
             let response = svc.get(page);
             status_of(&response).contains("ttl=-") || svc.metric("svc_response_cache_refreshes_total") > 0.0
         });
-        eventually("a new one is there", || svc.get(page).text() != "run 1");
+        eventually("there is a new one", || svc.get(page).text() != "run 1");
         assert!(svc.metric("svc_response_cache_stale_total{reason=\"revalidate\"}") >= 1.0);
         let refreshes = svc.metric("svc_response_cache_refreshes_total");
         // A refresh is no request, and its work is counted like any other.

@@ -212,7 +212,7 @@ fn requests_wait_while_another_client_has_the_pool() {
     let rival = Rival::run(&fpm, &svc, 0);
     // As many as the workers of svc, in the backlog of php-fpm; one of the clients leaves.
     let (mut patient, leaving) = (send_waiting(&svc, 1), send_waiting(&svc, 2));
-    eventually("both are there", || svc.metric("svc_busy_workers") == 2.0);
+    eventually("both are busy", || svc.metric("svc_busy_workers") == 2.0);
     drop(leaving);
     svc.assert_metric("svc_request_cancelled_total{reason=\"client_abort\"}", 1.0);
     svc.assert_metric("svc_busy_workers", 1.0);

@@ -180,6 +180,6 @@ fn a_fault_under_load_ends_the_request_that_caused_it() {
     svc.assert_metric("svc_requests_total", (served + FAULTS.len()) as f64);
     svc.assert_metric("svc_dropped_requests_total", lost as f64);
     svc.assert_metric("svc_request_cancelled_total{reason=\"timeout\"}", (FAULTS.len() - lost) as f64);
-    eventually("all processes are there", || svc.metric("svc_workers_idle") == 4.0);
+    eventually("all processes exist", || svc.metric("svc_workers_idle") == 4.0);
     check_books(&svc);
 }

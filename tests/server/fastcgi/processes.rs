@@ -356,7 +356,7 @@ fn idle_processes_end_when_they_are_asked_to() {
         let ends = folder.path().join("ends");
         let _ = fs::remove_file(&ends);
         let mut svc = start(&[PID], &settings, &[]);
-        eventually("all processes are there", || svc.metric("svc_workers_current") == 4.0);
+        eventually("all processes exist", || svc.metric("svc_workers_current") == 4.0);
         let clients: Vec<_> = (0..8).map(|_| svc.client()).collect();
         for mut client in clients {
             pid_of(&client.get("/pid.php"));

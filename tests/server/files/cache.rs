@@ -190,7 +190,7 @@ fn a_precompressed_file_is_sent_to_clients_that_accept_it() {
     assert_eq!(tags.len(), 3, "{tags:?}");
     // A neighbour that is deleted, and one that is older than the file.
     fs::remove_file(svc.root().join("app.js.br")).unwrap();
-    eventually("the neighbour is gone", || {
+    eventually("the neighbour has ended", || {
         get(&mut client, "/app.js", "\r\nAccept-Encoding: br, gzip").field("content-encoding") == Some("gzip")
     });
     let later = SystemTime::now() + Duration::from_secs(10);
@@ -262,7 +262,7 @@ fn assert_copy(client: &mut Client, path: &str, coding: &str, plain: &str) {
     assert_eq!(first.field("vary"), Some("Accept-Encoding"));
     let etag = first.field("etag").unwrap().to_owned();
     let mut coded = first;
-    eventually("a copy is there", || {
+    eventually("there is a copy", || {
         coded = get(client, path, &accept);
         coded.field("content-encoding") == Some(coding)
     });
@@ -295,7 +295,7 @@ fn dense_and_no_transform_files_are_sent_unchanged() {
         let sheet = get(&mut client, "/a.css", "\r\nAccept-Encoding: gzip");
         assert_eq!((sheet.field("vary"), sheet.field("content-encoding")), (Some("Accept-Encoding"), None));
     }
-    eventually("a copy in Brotli is there", || {
+    eventually("there is a copy in Brotli", || {
         get(&mut client, "/a.css", "\r\nAccept-Encoding: gzip, br").field("content-encoding") == Some("br")
     });
 }

@@ -124,13 +124,13 @@ fn compressed_copies_follow_their_file() {
         ask(&svc, Protocol::Http2, "GET", &[&[("accept-encoding", "gzip")], fields].concat())
     };
     let is_coded = || coded(&[]).field("content-encoding").is_some();
-    eventually("a copy is there", is_coded);
+    eventually("there is a copy", is_coded);
     let tag = coded(&[]).field("etag").unwrap().to_owned();
     assert!(tag.starts_with("W/\""), "{tag}");
     assert_eq!(coded(&[("if-none-match", &tag)]).status, 304);
     deploy(svc.root(), 3000, b'b', TIMES[1]);
     eventually("the old copy is known to be old", || coded(&[("if-none-match", &tag)]).status == 200);
-    eventually("a new copy is there", is_coded);
+    eventually("there is a new copy", is_coded);
     assert_ne!(coded(&[]).field("etag"), Some(tag.as_str()));
 }
 

@@ -382,7 +382,7 @@ fn a_worker_is_replaced_while_its_requests_wait_for_names() {
     for (number, client) in (1..).zip(&mut clients) {
         assert_eq!(client.response().text(), numbered_answer(number));
     }
-    eventually("the old one is gone", || svc.metric("svc_workers_lingering") == 0.0);
+    eventually("the old one has ended", || svc.metric("svc_workers_lingering") == 0.0);
     assert_eq!(svc.get("/?name=n1.example").text(), numbered_answer(1));
 }
 

@@ -157,7 +157,7 @@ fn a_worker_is_replaced_while_its_calls_wait() {
     assert_serves(&svc);
     holding.let_go(&svc);
     assert_answered(clients);
-    eventually("the old one is gone", || svc.metric("svc_workers_lingering") == 0.0);
+    eventually("the old one has ended", || svc.metric("svc_workers_lingering") == 0.0);
     assert_serves(&svc);
 }
 

@@ -52,7 +52,7 @@ fn end_at_each_allocation(server: &TaskSvc, whose: &str, way: &str) -> usize {
             assert!(text == "\"whole\"" || is_fired && text == "\"failed\"", "{text}");
         }
         // The next request gets the connection, or a new one.
-        eventually("the connection is there for the next one", || {
+        eventually("the connection is free for the next one", || {
             let next = server.send("after", "").response();
             next.status == 200 && next.text() == "\"after\""
         });

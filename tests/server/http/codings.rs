@@ -440,7 +440,7 @@ fn uncompressed_responses_are_not_counted() {
     send(&mut client, "", "gzip", &code);
     eventually("it runs", || svc.root().join("inside").exists());
     drop(client);
-    eventually("its client is gone", || {
+    eventually("its client has left", || {
         svc.metric("svc_request_cancelled_total{reason=\"client_abort\"}") == 1.0
     });
     std::fs::write(svc.root().join("go"), "").unwrap();

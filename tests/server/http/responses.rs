@@ -16,7 +16,7 @@ function pause(string $name) {
 "#;
 
 fn inside(svc: &Svc, name: &str) {
-    eventually("the script is there", || svc.root().join(format!("inside-{name}")).exists());
+    eventually("the script runs", || svc.root().join(format!("inside-{name}")).exists());
 }
 
 fn go(svc: &Svc, name: &str) {

@@ -128,7 +128,7 @@ fn an_access_record_tells_the_request_and_nothing_breaks_out_of_it() {
          X-Request-ID: my-id-1\r\nConnection: close",
     );
     svc.stop();
-    eventually("the record is there", || !svc.log().of("access").is_empty());
+    eventually("the record is written", || !svc.log().of("access").is_empty());
     let record = svc.log().of("access").remove(0);
     let fields = &record["fields"];
     for (name, value) in [

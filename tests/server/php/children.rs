@@ -203,7 +203,7 @@ fn a_child_from_the_end_of_a_request_does_not_serve_either() {
     let forker = Forker::start_with(1, &[("worker.php", BETWEEN)]);
     assert_eq!(forker.svc.get("/x").text(), "done");
     let mut notes = Vec::new();
-    eventually("the fiber is gone", || {
+    eventually("the fiber has ended", || {
         notes.extend(forker.notes());
         !notes.is_empty()
     });

@@ -215,7 +215,7 @@ fn clients_meet_no_error_while_releases_come_and_go() {
                 // A request overlaps with at most one switch.
                 for answers in &answers {
                     let seen = answers.load(Ordering::Relaxed);
-                    eventually("requests go on", || answers.load(Ordering::Relaxed) > seen);
+                    eventually("requests continue", || answers.load(Ordering::Relaxed) > seen);
                 }
             }
         });

@@ -83,7 +83,7 @@ fn a_client_is_answered_at_the_limit_although_its_script_waits() {
         assert!(!svc.root().join("shut").exists(), "it is still in the call");
         let next = send(&svc, "b", "echo 'next';");
         drop(reader);
-        eventually("it goes on to its end", || svc.root().join("shut").exists());
+        eventually("it runs to its end", || svc.root().join("shut").exists());
         assert!(!svc.root().join("late").exists());
         let mut next = next;
         assert_eq!(next.response().text(), "next", "it has waited for the worker");

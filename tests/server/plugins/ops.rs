@@ -80,7 +80,7 @@ fn metrics_are_on_a_valid_page_and_invalid_ones_are_refused() {
     let plugins = Plugins::hostile(&[]).with("a", &[], &[]);
     let svc = plugins.start(&[("a.txt", "a")], &[]);
     let series = r#"svc_plugin_hostile_codes{kind="a \"quoted\\ one"}"#;
-    eventually("they are there", || svc.ask("/metrics").text().contains(series));
+    eventually("they exist", || svc.ask("/metrics").text().contains(series));
     for (dialect, accept) in
         [(Dialect::Text, "text/plain"), (Dialect::OpenMetrics, "application/openmetrics-text;version=1.0.0")]
     {

@@ -419,7 +419,7 @@ effects! {
             } else {
                 // With the setting, the server would check a file of this age again.
                 let asked = std::time::Instant::now();
-                eventually("a while has gone by", || asked.elapsed().as_secs() >= 3);
+                eventually("some time has passed", || asked.elapsed().as_secs() >= 3);
                 assert_eq!(svc.get("/a.txt").text(), "old");
                 svc.signal(Signal::HUP);
                 eventually("a hang-up makes the server look", || svc.get("/a.txt").text() == "new!");

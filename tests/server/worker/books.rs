@@ -112,7 +112,7 @@ fn a_destructor_that_waits_is_one_of_the_fibers_of_its_worker() {
     }
     eventually("it waits", || carried(&svc) == [0.0, 1.0, 1.0, 1.0]);
     assert_eq!(svc.get("/").text(), "done", "its thread is free for others");
-    eventually("that one is gone", || carried(&svc) == [0.0, 1.0, 2.0, 2.0]);
+    eventually("that one has ended", || carried(&svc) == [0.0, 1.0, 2.0, 2.0]);
     go(&svc, "a");
     eventually("nothing is left", || carried(&svc) == [0.0, 0.0, 2.0, 2.0]);
     check_books(&svc);

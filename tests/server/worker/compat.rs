@@ -291,6 +291,6 @@ fn uploads_and_late_work_are_each_request_s_own() {
             svc.get("/status").text(),
             r#"[false,200,["X-Powered-By: PHP\/8.4.24"],null]"#.replace("8.4.24", &svc.php_version())
         );
-        eventually("the work goes on", || std::fs::remove_file(svc.root().join("finished")).is_ok());
+        eventually("the work continues", || std::fs::remove_file(svc.root().join("finished")).is_ok());
     }
 }

@@ -309,7 +309,7 @@ fn completing_is_safe_however_the_request_ends() {
     assert_eq!(waiting.response().text(), r#"["completion",0]"#);
     assert_eq!(fiber.response().text(), r#"["completion",0]"#);
     assert_eq!(exits.response().text(), "exited");
-    eventually("all go on, also the one without a client", || fibers(&svc) == 0.0);
+    eventually("all continue, also the one without a client", || fibers(&svc) == 0.0);
     eventually("all jobs end", || tell(&svc, "completed") == "5");
     svc.stop();
 }

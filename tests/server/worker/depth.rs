@@ -126,7 +126,7 @@ fn a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error() {
                     let is_told = response.status == 500 || response.text() == "walked";
                     assert!(is_told, "{mode} {walk} {kind} {stack}: {}", response.status);
                     ended += usize::from(response.status == 500);
-                    eventually("it goes on", || svc.get("/").text() == "served");
+                    eventually("it continues", || svc.get("/").text() == "served");
                 }
             }
         }
@@ -170,7 +170,7 @@ function handle(): void
         let svc = Svc::start(&[("worker.php", &script)], &settings);
         for depth in [1, 100, 3000] {
             assert_eq!(svc.get(&format!("/?fail={depth}")).status, 500, "{mode} {depth}");
-            eventually("it goes on", || svc.get("/").text() == "served");
+            eventually("it continues", || svc.get("/").text() == "served");
         }
     }
 }
@@ -217,7 +217,7 @@ fn a_library_that_overflows_a_stack_ends_its_request_only() {
                 let response = svc.get(&format!("/?call={call}{stack}"));
                 let has_ended = response.status == 500 || response.text() == "called";
                 assert!(has_ended, "{mode} {call} {stack}: {}", response.status);
-                eventually("it goes on", || svc.get("/").text() == "served");
+                eventually("it continues", || svc.get("/").text() == "served");
             }
         }
         assert_eq!(svc.get("/?call=small&fiber=1").text(), "called", "{mode}: a small stack is enlarged");

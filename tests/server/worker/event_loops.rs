@@ -203,7 +203,7 @@ fn a_boot_script_has_separate_loops() {
     all_answer_for_themselves(&svc, "boot");
     assert_eq!(svc.get("/request/suspend?n=last").text(), "last");
     let after = svc.root().join("after");
-    eventually("the script goes on", || {
+    eventually("the script continues", || {
         std::fs::read_to_string(&after).is_ok_and(|text| text == "[true,true]")
     });
 }

@@ -202,7 +202,7 @@ fn a_destructor_behind_the_answer_has_a_time_limit() {
     let svc = Svc::start_with(&[("worker.php", &script)], &settings, &["max_execution_time=1"]);
     for left_in in ["handler", "map"] {
         assert_eq!(svc.get(&format!("/?{left_in}=1")).text(), "answered");
-        eventually("the worker goes on", || svc.get("/").text() == "answered");
+        eventually("the worker continues", || svc.get("/").text() == "answered");
     }
 }
 
@@ -218,7 +218,7 @@ fn nothing_that_a_script_prints_goes_to_the_server_s_own_output() {
         let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
         let svc = Svc::start(&[("worker.php", &script)], &settings);
         assert_eq!(svc.get("/?fail=1").status, 500);
-        eventually("the worker goes on", || svc.get("/").text() == "ownstraystray");
+        eventually("the worker continues", || svc.get("/").text() == "ownstraystray");
         // The log was read up to here, and its reader rejects lines that are not records.
         eventually("the error is logged", || {
             svc.log().of("php").iter().any(|record| record["fields"]["php_level"] == "error")

@@ -63,7 +63,7 @@ fn a_client_that_leaves_does_not_end_its_request() {
     });
     go(&svc, "a");
     let left = svc.root().join("left-a");
-    eventually("it goes on", || std::fs::read_to_string(&left).is_ok_and(|text| text == "1"));
+    eventually("it continues", || std::fs::read_to_string(&left).is_ok_and(|text| text == "1"));
     assert_eq!(svc.get("/").text(), "1", "nothing of the worker is lost");
 }
 

@@ -75,7 +75,7 @@ fn until_deployed(svc: &Svc, version: u32) {
                 && status["cache_full"] == false
         })
     });
-    eventually("the old ones have gone", || {
+    eventually("the old ones have ended", || {
         svc.metric("svc_workers_current") == svc.metric("svc_workers_max")
             && svc.metric("svc_workers_lingering") == 0.0
     });
