@@ -277,7 +277,6 @@ static inline bool shim_put_tag(shim_packer *packer, shim_tag tag)
 
 bool shim_put_varint(shim_packer *packer, uint64_t number);
 bool shim_put_text(shim_packer *packer, const char *bytes, size_t length);
-/* Puts a tag and a number of eight bytes. */
 bool shim_put_eight(shim_packer *packer, shim_tag tag, const void *number);
 /* Puts a string, or if it is NULL, a number. */
 bool shim_put_key(shim_packer *packer, const zend_string *key, zend_ulong index);

@@ -18,7 +18,6 @@ void shim_session_write(void);
 void shim_bailout_recover(void);
 /* Removes the entry without a value that a bailout in putenv() leaves. Call before PHP destroys the table. */
 void shim_putenv_drop_unfinished(void);
-/* Resets error handling to the default. */
 void shim_error_handling_reset(void);
 /* Before a bailout: makes the caller forget the method that it was about to call. */
 void shim_callee_forget(void);

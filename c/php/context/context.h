@@ -208,7 +208,6 @@ void shim_request_hooks_register(const shim_request_hooks *hooks);
         shim_request_hooks_of.entry[own_hook](__VA_ARGS__); \
     }
 
-/* The end of a wait for a process. */
 typedef enum shim_process_waited {
     /* It has ended, or the caller looks again. */
     SHIM_PROCESS_LOOK = 0,

@@ -113,7 +113,6 @@ typedef struct shim_connection {
     uint64_t locked_by;
     /* The boot script may hold a session lock, which is not released. */
     bool keeps_locks;
-    /* The object's destructor has run. */
     bool is_destructed;
     /* One reference for the object, each record that belongs to it, each call in progress, and each function that works
      * with it. */

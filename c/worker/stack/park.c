@@ -123,7 +123,6 @@ void shim_reactor_install(void)
  * interrupted (async/task/running.c), a parked one is woken, and one inside a call finds out when it parks or executes
  * instructions again. */
 
-/* The parked tasks of this thread. */
 static __thread LIST_HEAD(, shim_fiber) parked_tasks;
 
 size_t shim_tasks_wake_cancelled(void)

@@ -57,7 +57,6 @@ typedef enum shim_wait_purpose {
     SHIM_WAITS_FOR_CLIENT,
     /* A session whose handler polls for its lock. */
     SHIM_WAITS_FOR_SESSION,
-    /* Tasks. */
     SHIM_WAITS_FOR_TASKS,
     /* Other requests of its thread. */
     SHIM_WAITS_TO_ACQUIRE,
@@ -82,7 +81,6 @@ typedef struct shim_wait_set {
     shim_wait_purpose purpose;
 } shim_wait_set;
 
-/* The event that ended a wait. */
 typedef enum shim_woken_by {
     /* No event: the request could not wait without blocking its thread, or no event would have ended the wait. The
      * caller has to block. */

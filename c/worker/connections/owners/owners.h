@@ -107,7 +107,6 @@ typedef struct shim_permits {
     uint32_t in_use;
 } shim_permits;
 
-/* A lock on a file. */
 typedef struct shim_file_lock {
     uint64_t device;
     uint64_t inode;
