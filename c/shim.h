@@ -557,13 +557,13 @@ shim_view shim_ini_scanned(void);
 
 /* The directories in which PHP looks for php.ini, and for further ini files, unless its environment names other places:
  * two directories, or empty views. */
-void shim_ini_places(shim_view *first, shim_view *further);
+void shim_ini_directories(shim_view *first, shim_view *further);
 
 /* Fills in the name and the version of an extension; false after the last one. Call after shim_startup. */
 bool shim_extension_read(size_t index, shim_view *name, shim_view *version);
 
 /* Whether PHP or an extension has a directive with this name. Call after shim_startup. */
-bool shim_ini_knows(shim_view name);
+bool shim_ini_exists(shim_view name);
 
 /* Returns the path of a library whose calls should wait in a fiber and do not reach the hooks; empty after the last
  * one. Call after shim_startup. */

@@ -254,10 +254,10 @@ impl Php {
 
     /// Returns the directories in which PHP looks for php.ini and for further ini files, unless the environment
     /// overrides them. An empty path stands for none.
-    pub fn ini_places(&self) -> [PathBuf; 2] {
+    pub fn ini_directories(&self) -> [PathBuf; 2] {
         let (mut first, mut further) = (view(&[]), view(&[]));
         // SAFETY: both are out parameters.
-        unsafe { bindings::shim_ini_places(&raw mut first, &raw mut further) };
+        unsafe { bindings::shim_ini_directories(&raw mut first, &raw mut further) };
         // SAFETY: views of static storage.
         [first, further].map(|path| PathBuf::from(OsStr::from_bytes(unsafe { bytes(path) })))
     }
@@ -293,7 +293,7 @@ impl Php {
     /// Returns whether PHP or an extension has a directive of this name.
     pub fn has_directive(&self, name: &str) -> bool {
         // SAFETY: PHP has started on this thread; the view is valid for the call.
-        unsafe { bindings::shim_ini_knows(view(name.as_bytes())) }
+        unsafe { bindings::shim_ini_exists(view(name.as_bytes())) }
     }
 
     /// Returns the first extension whose per-thread state was not classified as belonging to a request or to the

@@ -37,7 +37,7 @@ impl IniFiles {
             let of_tree = || installed.iter().find(|(known, _)| *known == name).map(|(_, path)| path.into());
             env::var_os(name).or_else(of_tree)
         };
-        let [built_first, built_further] = php.ini_places();
+        let [built_first, built_further] = php.ini_directories();
         let places = variable("PHPRC").map(PathBuf::from).into_iter().chain([built_first]);
         let first = places.filter(|place| !place.as_os_str().is_empty()).flat_map(in_place);
         let directories = match variable("PHP_INI_SCAN_DIR") {

@@ -153,7 +153,7 @@ static bool install_traces(void)
 
 static bool install_apm(void)
 {
-    return !start->observes_clients || shim_apm_install(start, shim_trace_place());
+    return !start->observes_clients || shim_apm_install(start, shim_trace_slot());
 }
 #endif
 

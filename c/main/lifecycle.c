@@ -168,7 +168,7 @@ shim_view shim_ini_scanned(void)
     return shim_view_of_cstr(php_ini_scanned_files);
 }
 
-void shim_ini_places(shim_view *first, shim_view *further)
+void shim_ini_directories(shim_view *first, shim_view *further)
 {
     *first = shim_view_of(PHP_CONFIG_FILE_PATH, sizeof(PHP_CONFIG_FILE_PATH) - 1);
     *further = shim_view_of(PHP_CONFIG_FILE_SCAN_DIR, sizeof(PHP_CONFIG_FILE_SCAN_DIR) - 1);
@@ -190,7 +190,7 @@ bool shim_extension_read(size_t index, shim_view *name, shim_view *version)
     return false;
 }
 
-bool shim_ini_knows(shim_view name)
+bool shim_ini_exists(shim_view name)
 {
     return zend_hash_str_exists(EG(ini_directives), name.bytes, name.length);
 }

@@ -42,7 +42,7 @@ static void put_number(smart_str *text, zend_long number)
     smart_str_append_long_ex(text, number, true);
 }
 
-static void put_place(smart_str *text, zend_long index, const char *file, size_t length, zend_long line)
+static void put_frame(smart_str *text, zend_long index, const char *file, size_t length, zend_long line)
 {
     put(text, "#", 1);
     put_number(text, index);
@@ -103,7 +103,7 @@ static void put_exception(smart_str *text, zend_object *exception)
             }
             const zval *file = entry(Z_ARRVAL_P(frame), "file"), *line = entry(Z_ARRVAL_P(frame), "line");
             const bool has_file = file != NULL && Z_TYPE_P(file) == IS_STRING;
-            put_place(text, index++, has_file ? Z_STRVAL_P(file) : NULL, has_file ? Z_STRLEN_P(file) : 0,
+            put_frame(text, index++, has_file ? Z_STRVAL_P(file) : NULL, has_file ? Z_STRLEN_P(file) : 0,
                       line != NULL && Z_TYPE_P(line) == IS_LONG ? Z_LVAL_P(line) : 0);
             put_entry(text, Z_ARRVAL_P(frame), "class");
             put_entry(text, Z_ARRVAL_P(frame), "type");
@@ -161,7 +161,7 @@ void shim_execution_trace(smart_str *text, shim_view file, uint32_t line)
         const bool is_known = caller != NULL && caller->func != NULL && ZEND_USER_CODE(caller->func->type) &&
                               caller->opline != NULL;
         const zend_string *place = is_known ? caller->func->op_array.filename : NULL;
-        put_place(text, index++, place != NULL ? ZSTR_VAL(place) : NULL, place != NULL ? ZSTR_LEN(place) : 0,
+        put_frame(text, index++, place != NULL ? ZSTR_VAL(place) : NULL, place != NULL ? ZSTR_LEN(place) : 0,
                   is_known ? (zend_long)caller->opline->lineno : 0);
         put_function(text, frame->func);
     }

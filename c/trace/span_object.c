@@ -256,7 +256,7 @@ void shim_span_class_register(void)
 /* The slot in which the contexts of suspended fibers keep their span. */
 static int place = -1;
 
-int shim_trace_place(void)
+int shim_trace_slot(void)
 {
     return place;
 }

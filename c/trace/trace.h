@@ -62,6 +62,6 @@ void shim_span_objects_stop(void);
 /* Call after PHP has started. Returns false if PHP has no free resource handle. */
 bool shim_span_fibers_follow(void);
 /* Returns the number of svc's slot among those that the engine reserves for extensions; functions have the same. */
-int shim_trace_place(void);
+int shim_trace_slot(void);
 
 #endif

@@ -112,7 +112,7 @@ bool shim_marks_install(void)
 {
     zend_extension extension = {
         .name = "svc", .version = "1", .author = "", .URL = "", .copyright = "", .op_array_ctor = mark_function};
-    place = shim_stacks_place();
+    place = shim_stacks_slot();
     if (place < 0) {
         return false;
     }

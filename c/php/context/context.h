@@ -209,10 +209,10 @@ void shim_request_hooks_register(const shim_request_hooks *hooks);
     }
 
 typedef enum shim_process_waited {
-    /* It has ended, or the caller looks again. */
-    SHIM_PROCESS_LOOK = 0,
+    /* It has ended, or the caller checks again. */
+    SHIM_PROCESS_CHECK = 0,
     /* The request may no longer wait. */
-    SHIM_PROCESS_OVER,
+    SHIM_PROCESS_GIVE_UP,
     /* The request cannot wait without blocking its thread. */
     SHIM_PROCESS_BLOCK,
 } shim_process_waited;

@@ -133,7 +133,7 @@ php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier);
 /* ---- The per-thread state of extensions (tsrm.c) ---- */
 
 /* Returns the ID of the state that the module has requested for each thread, identified by its size; 0 if there is none. */
-ts_rsrc_id shim_tsrm_place(const char *module, size_t size);
+ts_rsrc_id shim_tsrm_id(const char *module, size_t size);
 /* Returns the size of that state; 0 if unknown. */
 size_t shim_tsrm_size(ts_rsrc_id id);
 /* Returns the module that made the request with this index; NULL after the last one. */

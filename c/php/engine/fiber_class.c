@@ -41,7 +41,7 @@ static bool has_table(const zend_execute_data *frame)
 
 /* Whether PHP reports the frame. It skips that of a generator that is not running: the generator reports its own
  * variables. */
-static bool is_told(const zend_execute_data *frame)
+static bool is_reported(const zend_execute_data *frame)
 {
     if ((ZEND_CALL_INFO(frame) & ZEND_CALL_GENERATOR) == 0) {
         return true;
@@ -55,7 +55,7 @@ static bool hide(zend_execute_data *frame)
     bool any = false;
     for (; frame != NULL; frame = frame->prev_execute_data) {
         const zend_execute_data *next = has_table(frame) ? outer(frame) : NULL;
-        if (next != NULL && has_table(next) && is_told(next) && next->symbol_table == frame->symbol_table) {
+        if (next != NULL && has_table(next) && is_reported(next) && next->symbol_table == frame->symbol_table) {
             frame->symbol_table = hidden();
             any = true;
         }

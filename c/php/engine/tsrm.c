@@ -57,7 +57,7 @@ cwd_state *shim_directory(void)
     return &TSRMG_FAST_BULK_STATIC(directory_offset, virtual_cwd_globals *)->cwd;
 }
 
-ts_rsrc_id shim_tsrm_place(const char *module, size_t size)
+ts_rsrc_id shim_tsrm_id(const char *module, size_t size)
 {
     for (size_t i = 0; i < places_count; i++) {
         if (places[i].module != NULL && places[i].size == size && strcmp(places[i].module->name, module) == 0) {

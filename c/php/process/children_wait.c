@@ -52,7 +52,7 @@ static pid_t wait_in_fiber(pid_t pid, int *status, int options)
     if (descriptor >= 0) {
         LIBC(close)(descriptor);
     }
-    if (waited == SHIM_PROCESS_OVER) {
+    if (waited == SHIM_PROCESS_GIVE_UP) {
         shim_child_abandon(pid);
         errno = ECHILD;
         return -1;
@@ -127,7 +127,7 @@ static bool wait_for_one_of(const pid_t *pids, size_t count, const void *caller)
             waited = shim_wait_hooks.for_process(set);
         }
         struct pollfd ready = {.fd = set, .events = POLLIN};
-        if (waited == SHIM_PROCESS_OVER) {
+        if (waited == SHIM_PROCESS_GIVE_UP) {
             error = ECHILD;
         } else if (waited == SHIM_PROCESS_BLOCK && LIBC(poll)(&ready, 1, -1) < 0) {
             error = errno;

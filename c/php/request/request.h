@@ -54,6 +54,6 @@ extern bool (*shim_server_variables_reuse)(zval *array, const shim_pairs *variab
 /* Adds the variables from `first` on to an array that the caller owns alone. */
 void shim_server_variables_put(zend_array *array, const shim_pairs *variables, size_t first);
 /* Makes filter_input(INPUT_SERVER) read `array`, and takes over a reference to it. */
-void shim_filter_tell(zend_array *array);
+void shim_filter_set_server(zend_array *array);
 
 #endif

@@ -26,7 +26,7 @@ __thread zend_file_handle *shim_script;
 
 static zend_result (*open_script)(zend_file_handle *);
 
-static bool is_there(const char *path)
+static bool file_exists(const char *path)
 {
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
@@ -42,7 +42,7 @@ static bool has_file_in_front(void)
 static bool script_is_missing(void)
 {
     shim_context *context = shim_current;
-    if (context->is_boot || !has_file_in_front() || is_there(ZSTR_VAL(shim_script->filename))) {
+    if (context->is_boot || !has_file_in_front() || file_exists(ZSTR_VAL(shim_script->filename))) {
         return false;
     }
     context->lacks_script = true;
@@ -62,7 +62,7 @@ static zend_result open_script_or_note(zend_file_handle *file)
     if (result == SUCCESS) {
         return SUCCESS;
     }
-    if (is_there(ZSTR_VAL(file->filename))) {
+    if (file_exists(ZSTR_VAL(file->filename))) {
         /* The file exists: report the error that prevents PHP from opening it. */
         return open_script(file);
     }

@@ -18,7 +18,7 @@
 /* ---- the input filter ---- */
 
 /* The offset of ext/filter's globals in a thread's storage; 0 if the extension is not loaded. */
-static ts_rsrc_id filter_place;
+static ts_rsrc_id filter_id;
 /* Whether the input filter is known: ext/filter's, or the default one without that extension. */
 static bool filter_is_known;
 /* FILTER_UNSAFE_RAW, which changes nothing. */
@@ -33,12 +33,12 @@ static const void *library_of(const void *function)
 void shim_server_variables_install(void)
 {
     shim_process_variables_read();
-    filter_place = shim_tsrm_place("filter", sizeof(zend_filter_globals));
+    filter_id = shim_tsrm_id("filter", sizeof(zend_filter_globals));
     const void *owner = library_of((const void *)sapi_module.input_filter);
     zval *raw = zend_get_constant_str("FILTER_UNSAFE_RAW", sizeof("FILTER_UNSAFE_RAW") - 1);
     filter_raw = raw != NULL ? Z_LVAL_P(raw) : -1;
     filter_is_known = owner != NULL && owner == library_of((const void *)php_request_startup) &&
-                      (filter_place != 0 || sapi_module.input_filter == php_default_input_filter);
+                      (filter_id != 0 || sapi_module.input_filter == php_default_input_filter);
 }
 
 /* Whether variables contain the client's bytes unchanged, for scripts and for filter_input(). */
@@ -47,16 +47,16 @@ static bool filter_changes_nothing(void)
     if (!filter_is_known) {
         return false;
     }
-    return filter_place == 0 || TSRMG_BULK(filter_place, zend_filter_globals *)->default_filter == filter_raw;
+    return filter_id == 0 || TSRMG_BULK(filter_id, zend_filter_globals *)->default_filter == filter_raw;
 }
 
-void shim_filter_tell(zend_array *array)
+void shim_filter_set_server(zend_array *array)
 {
-    if (filter_place == 0) {
+    if (filter_id == 0) {
         zend_array_release(array);
         return;
     }
-    zval *raw = &TSRMG_BULK(filter_place, zend_filter_globals *)->server_array;
+    zval *raw = &TSRMG_BULK(filter_id, zend_filter_globals *)->server_array;
     zval_ptr_dtor(raw);
     ZVAL_ARR(raw, array);
 }
@@ -119,7 +119,7 @@ void shim_server_variables_register(zval *array)
     if (shim_server_variables_reuse == NULL || !shim_server_variables_reuse(array, &variables)) {
         begin_with(array, shim_process_variables_copy());
         shim_server_variables_put(Z_ARRVAL_P(array), &variables, 0);
-        shim_filter_tell(zend_array_dup(Z_ARRVAL_P(array)));
+        shim_filter_set_server(zend_array_dup(Z_ARRVAL_P(array)));
     }
 }
 

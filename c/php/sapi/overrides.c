@@ -11,7 +11,7 @@ static zif_handler php_connection_aborted_handler;
 static zif_handler php_connection_status_handler;
 
 /* Records a disconnect. PHP only detects it when output fails; the host knows earlier. */
-static void look_for_client(void)
+static void check_client(void)
 {
     if (shim_request_host() != NULL && !shim_current->finished && shim_host.io.is_gone(shim_current->host)) {
         PG(connection_status) |= PHP_CONNECTION_ABORTED;
@@ -20,13 +20,13 @@ static void look_for_client(void)
 
 static ZEND_FUNCTION(connection_aborted_by_host)
 {
-    look_for_client();
+    check_client();
     php_connection_aborted_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
 static ZEND_FUNCTION(connection_status_by_host)
 {
-    look_for_client();
+    check_client();
     php_connection_status_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 

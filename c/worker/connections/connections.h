@@ -349,7 +349,7 @@ void *shim_figures_mysqlnd(const shim_connection *connection);
 
 /* Saves and restores IDs before a call of the running request with these effects (statements.c). Returns false if the call
  * reads an ID that is lost. */
-bool shim_last_id_is_there(shim_connection *connection, unsigned effects);
+bool shim_last_id_is_available(shim_connection *connection, unsigned effects);
 
 /* ---- Interception of classes and functions (intercept.c) ---- */
 

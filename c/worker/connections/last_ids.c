@@ -72,7 +72,7 @@ static void save_id_of_other(shim_connection *connection, uint64_t request)
     }
 }
 
-bool shim_last_id_is_there(shim_connection *connection, unsigned effects)
+bool shim_last_id_is_available(shim_connection *connection, unsigned effects)
 {
     const bool makes = (effects & (SHIM_LEAVES_ID | SHIM_LEAVES_STATE)) != 0;
     const bool asks = (effects & (SHIM_ASKS_FOR_ID | SHIM_LEAVES_STATE)) != 0;

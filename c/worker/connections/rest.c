@@ -204,7 +204,7 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
         return true;
     }
     fiber->is_at_store = false;
-    if (!shim_last_id_is_there(root, effects)) {
+    if (!shim_last_id_is_available(root, effects)) {
         shim_busy_error_throw("The last ID of this connection belongs to another request, which has used it while this one "
                               "waited; read the ID before you wait, or use INSERT … RETURNING");
         return false;

@@ -113,7 +113,7 @@ void shim_stacks_forget(void);
  * progress. Call after PHP has started, before other threads run it. */
 void shim_stacks_add(ts_rsrc_id structure, size_t offset, size_t size);
 /* Returns svc's index in the `reserved` slots of fibers' contexts and of functions; -1 if PHP has none left. */
-int shim_stacks_place(void);
+int shim_stacks_slot(void);
 /* Call after PHP has started. Returns false if PHP has no free slot in the contexts of fibers. */
 bool shim_stacks_install(void);
 

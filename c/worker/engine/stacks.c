@@ -389,7 +389,7 @@ void shim_stacks_add(ts_rsrc_id structure, size_t offset, size_t size)
     block_size += size;
 }
 
-int shim_stacks_place(void)
+int shim_stacks_slot(void)
 {
     if (handle < 0) {
         handle = zend_get_resource_handle("svc");
@@ -399,7 +399,7 @@ int shim_stacks_place(void)
 
 bool shim_stacks_install(void)
 {
-    if (shim_stacks_place() < 0) {
+    if (shim_stacks_slot() < 0) {
         return false;
     }
     zend_observer_fiber_init_register(begin_stack);

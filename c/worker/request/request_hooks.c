@@ -95,11 +95,11 @@ static shim_process_waited wait_for_process(int descriptor)
     }
     switch (shim_hooked_wait_for(SHIM_HOOK_PROCESS, descriptor, POLLIN, 0)) {
     case SHIM_WAITED_OVER:
-        return SHIM_PROCESS_OVER;
+        return SHIM_PROCESS_GIVE_UP;
     case SHIM_WAITED_BLOCK:
         return SHIM_PROCESS_BLOCK;
     default:
-        return SHIM_PROCESS_LOOK;
+        return SHIM_PROCESS_CHECK;
     }
 }
 

@@ -76,7 +76,7 @@ static bool is_of_module(const zend_ini_entry *entry, const char *name)
     return module != NULL && module->module_number == entry->module_number;
 }
 
-static bool is_told(const zend_ini_entry *entry)
+static bool calls_handler(const zend_ini_entry *entry)
 {
     if (entry->on_modify == NULL || SHIM_IS_LISTED(ZSTR_VAL(entry->name), carried)) {
         return false;
@@ -89,12 +89,12 @@ static bool is_told(const zend_ini_entry *entry)
     return true;
 }
 
-static void tell(zend_ini_entry *entry, zend_string *value, int stage)
+static void call_handler(zend_ini_entry *entry, zend_string *value, int stage)
 {
     if (zend_string_equals_literal(entry->name, "max_execution_time")) {
         /* The handler would arm the timer. */
         EG(timeout_seconds) = value != NULL ? ZEND_ATOL(ZSTR_VAL(value)) : 0;
-    } else if (is_told(entry)) {
+    } else if (calls_handler(entry)) {
         (void)entry->on_modify(entry, value, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3, stage);
     }
 }
@@ -112,7 +112,7 @@ static void tell_of_starting_point(void *argument)
     while ((entry = zend_hash_get_current_data_ptr_ex(all->modified, &all->at)) != NULL) {
         (void)zend_hash_move_forward_ex(all->modified, &all->at);
         if (entry->modified) {
-            tell(entry, entry->orig_value, ZEND_INI_STAGE_DEACTIVATE);
+            call_handler(entry, entry->orig_value, ZEND_INI_STAGE_DEACTIVATE);
         }
     }
 }
@@ -128,7 +128,7 @@ static void tell_of_own(void *argument)
     while (all->next < all->state->count) {
         const shim_ini_value *own = &all->state->values[all->next++];
         /* Not the stage of ini_set(), which has side effects. */
-        tell(own->entry, own->value, ZEND_INI_STAGE_ACTIVATE);
+        call_handler(own->entry, own->value, ZEND_INI_STAGE_ACTIVATE);
     }
 }
 

@@ -119,7 +119,7 @@ static bool reuse(zval *array, const shim_pairs *variables)
     zval_ptr_dtor_nogc(array);
     ZVAL_ARR(array, own);
     GC_ADDREF(kept);
-    shim_filter_tell(kept);
+    shim_filter_set_server(kept);
     return true;
 }
 

@@ -61,7 +61,7 @@ static ts_rsrc_id find_id(const shim_part *part, const zend_module_entry *entry)
         return 0;
     }
     if (part->hidden) {
-        return shim_tsrm_place(part->module, part->size);
+        return shim_tsrm_id(part->module, part->size);
     }
     return entry->globals_size > 0 ? *entry->globals_id_ptr : 0;
 }

@@ -212,11 +212,6 @@ void shim_superglobals_end(void)
 /* The baseline's table: in place between tasks, and stored here while a task's own table is in place. */
 static __thread HashTable baseline;
 
-static void put_in_place(const HashTable *table)
-{
-    EG(symbol_table) = *table;
-}
-
 void shim_variables_begin(shim_variables_state *state)
 {
     HashTable own;
@@ -235,7 +230,7 @@ void shim_variables_begin(shim_variables_state *state)
     } ZEND_HASH_FOREACH_END();
     HT_FLAGS(&own) |= HASH_FLAG_HAS_EMPTY_IND;
     baseline = EG(symbol_table);
-    put_in_place(&own);
+    EG(symbol_table) = own;
     state->begun = true;
 }
 
@@ -243,7 +238,7 @@ void shim_variables_suspend(shim_variables_state *state)
 {
     if (state->begun) {
         state->own = EG(symbol_table);
-        put_in_place(&baseline);
+        EG(symbol_table) = baseline;
     }
 }
 
@@ -251,7 +246,7 @@ void shim_variables_resume(shim_variables_state *state)
 {
     if (state->begun) {
         baseline = EG(symbol_table);
-        put_in_place(&state->own);
+        EG(symbol_table) = state->own;
     }
 }
 
@@ -288,6 +283,6 @@ void shim_variables_end(shim_variables_state *state)
     }
     state->begun = false;
     HashTable own = EG(symbol_table);
-    put_in_place(&baseline);
+    EG(symbol_table) = baseline;
     zend_hash_destroy(&own);
 }
