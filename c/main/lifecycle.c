@@ -206,7 +206,7 @@ void shim_shutdown(void)
 
 /* Gives precedence to I/O threads: a PHP thread that wakes up does not preempt one of them in the middle of a request
  * (SCHED_BATCH does not preempt). Some sandboxes refuse the call; requests are slower then. */
-static void give_way_to_io(void)
+static void use_batch_scheduling(void)
 {
     const struct sched_param none = {0};
     (void)sched_setscheduler(0, SCHED_BATCH, &none);
@@ -214,7 +214,7 @@ static void give_way_to_io(void)
 
 void shim_thread_start(void)
 {
-    give_way_to_io();
+    use_batch_scheduling();
     shim_execution_timer_start();
     (void)ts_resource(0);
     ZEND_TSRMLS_CACHE_UPDATE();

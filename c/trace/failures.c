@@ -38,12 +38,12 @@ static void note_exception(zend_object *exception)
 /* ---- uncaught exceptions ---- */
 
 /* The exception that was passed on and is being reported: both functions may see it. Only its address is used. */
-static __thread const zend_object *told;
+static __thread const zend_object *noted;
 
-static void tell(zend_object *exception)
+static void note_once(zend_object *exception)
 {
-    if (exception != told && instanceof_function(exception->ce, zend_ce_throwable)) {
-        told = exception;
+    if (exception != noted && instanceof_function(exception->ce, zend_ce_throwable)) {
+        noted = exception;
         note_exception(exception);
     }
 }
@@ -51,15 +51,15 @@ static void tell(zend_object *exception)
 /* Whether the exception that PHP is reporting now was passed on. Clears the record: call once per report. */
 static bool was_recorded(void)
 {
-    const bool was_told = told != NULL;
-    told = NULL;
-    return was_told;
+    const bool was_noted = noted != NULL;
+    noted = NULL;
+    return was_noted;
 }
 
 ZEND_COLD zend_result zend_exception_error(zend_object *exception, int severity)
 {
     if (is_reporting && severity == E_ERROR) {
-        tell(exception);
+        note_once(exception);
     }
     return LIBC(zend_exception_error)(exception, severity);
 }
@@ -86,7 +86,7 @@ ZEND_COLD void zend_throw_exception_internal(zend_object *exception)
         ZEND_TSRMLS_CACHE_UPDATE();
         zend_object *reported = reported_at_once(exception);
         if (reported != NULL) {
-            tell(reported);
+            note_once(reported);
         }
     }
     LIBC(zend_throw_exception_internal)(exception);
@@ -134,8 +134,8 @@ static shim_view class_in(shim_view text)
 
 void shim_failure_note(const shim_log *error, bool is_of_exception)
 {
-    const bool was_told = was_recorded();
-    if ((is_of_exception && was_told) || !is_wanted()) {
+    const bool was_noted = was_recorded();
+    if ((is_of_exception && was_noted) || !is_wanted()) {
         return;
     }
     smart_str trace = {0};

@@ -62,7 +62,7 @@ static bool is_half_done(const php_ps_globals *session)
 }
 
 /* Closes the session without writing it; may call the user's close handler. */
-static void let_go_of_session(php_ps_globals *session)
+static void close_session(php_ps_globals *session)
 {
     zend_try {
         if (session->session_status == php_session_active && session->mod != NULL &&
@@ -106,7 +106,7 @@ static void reset_session(void)
     bool is_to_go = is_half_done(session);
     session->in_save_handler = 0;
     if (is_to_go) {
-        let_go_of_session(session);
+        close_session(session);
     }
 }
 

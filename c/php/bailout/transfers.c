@@ -245,7 +245,7 @@ CURL *curl_easy_duphandle(CURL *handle)
 }
 
 /* A bailout that was stopped in front of libcurl continues from here. */
-static void go_on(const transfer *own)
+static void resume_bailout(const transfer *own)
 {
     if (own->was_left) {
         zend_bailout();
@@ -262,7 +262,7 @@ int curl_easy_perform(CURL *handle)
     if (is_watched) {
         shim_transfer_watched->left(handle, NULL, own.was_left ? SHIM_TRANSFER_CUT : code);
     }
-    go_on(&own);
+    resume_bailout(&own);
     return code;
 }
 
@@ -272,7 +272,7 @@ int curl_multi_perform(CURLM *many, int *count)
     running = &own;
     const int code = CALL(curl_multi_perform, CURLM_INTERNAL_ERROR, many, count);
     running = NULL;
-    go_on(&own);
+    resume_bailout(&own);
     return code;
 }
 
@@ -310,7 +310,7 @@ static void strike(const CURLM *many, const CURL *handle)
 }
 
 /* Appends a message to the list. If memory is short, there is no message, and the waiting loop does not learn of the end. */
-static void leave_message(CURLM *many, CURL *handle, int result)
+static void append_message(CURLM *many, CURL *handle, int result)
 {
     message *one = malloc(sizeof(*one));
     if (one != NULL) {
@@ -399,7 +399,7 @@ static void keep_messages(CURLM *many)
     const CURLMsg *text;
     while ((text = LIBCURL(curl_multi_info_read)(many, &left)) != NULL) {
         if (text->kind == CURLMSG_DONE) {
-            leave_message(many, text->handle, text->data.result);
+            append_message(many, text->handle, text->data.result);
         }
     }
 }
@@ -418,5 +418,5 @@ void shim_transfer_abandon(shim_transfer_pair pair)
     running = &own;
     (void)LIBCURL(curl_multi_remove_handle)(pair.many, pair.handle);
     running = NULL;
-    leave_message(pair.many, pair.handle, CURLE_ABORTED_BY_CALLBACK);
+    append_message(pair.many, pair.handle, CURLE_ABORTED_BY_CALLBACK);
 }

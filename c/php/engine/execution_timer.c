@@ -72,7 +72,7 @@ static uint64_t word_of(int64_t deadline, enum holder holder)
     return (uint64_t)deadline << 2 | holder;
 }
 
-static int tell_kernel(timer_t timer, int64_t wait)
+static int arm_kernel_timer(timer_t timer, int64_t wait)
 {
     const struct itimerspec later = {.it_value = {.tv_sec = wait / SECOND, .tv_nsec = wait % SECOND}};
     return LIBC(timer_settime)(timer, 0, &later, NULL);
@@ -104,7 +104,7 @@ static void write_limit(int64_t deadline, enum holder holder)
 
 static int no_limit(void)
 {
-    return holder_of(take_limit()) == KERNEL ? tell_kernel(own.timer, 0) : 0;
+    return holder_of(take_limit()) == KERNEL ? arm_kernel_timer(own.timer, 0) : 0;
 }
 
 /* `deadline` is in the future. */
@@ -113,11 +113,11 @@ static int limit(int64_t deadline, int64_t now)
     enum holder before = holder_of(take_limit());
     bool is_watched = now - __atomic_load_n(&own.looked_at, __ATOMIC_RELAXED) < LATELY;
     if (!is_watched || deadline - now < NEAR) {
-        int result = tell_kernel(own.timer, deadline - now);
+        int result = arm_kernel_timer(own.timer, deadline - now);
         write_limit(deadline, KERNEL);
         return result;
     }
-    int result = before == KERNEL ? tell_kernel(own.timer, 0) : 0;
+    int result = before == KERNEL ? arm_kernel_timer(own.timer, 0) : 0;
     write_limit(deadline, OWED);
     return result;
 }
@@ -137,7 +137,7 @@ void shim_execution_timer_fired(void)
 {
     own.fired = true;
     if (own.insists) {
-        (void)tell_kernel(own.timer, INSISTENCE);
+        (void)arm_kernel_timer(own.timer, INSISTENCE);
     }
 }
 
@@ -145,10 +145,10 @@ void shim_execution_timer_insists(bool insists)
 {
     own.insists = insists;
     if (insists && own.exists && zend_atomic_bool_load_ex(&EG(timed_out))) {
-        (void)tell_kernel(own.timer, INSISTENCE);
+        (void)arm_kernel_timer(own.timer, INSISTENCE);
     } else if (!insists && own.exists && holder_of(__atomic_load_n(&own.word, __ATOMIC_RELAXED)) == KERNEL &&
         shim_timer_deadline() <= shim_now()) {
-        (void)tell_kernel(own.timer, 0);
+        (void)arm_kernel_timer(own.timer, 0);
     }
 }
 
@@ -226,7 +226,7 @@ int timer_settime(timer_t timer, int flags, const struct itimerspec *value, stru
     int64_t wait = (int64_t)value->it_value.tv_sec * SECOND + value->it_value.tv_nsec;
     if (wait <= 0) {
         if (is_in_zend_timeout()) {
-            return tell_kernel(own.timer, 0);
+            return arm_kernel_timer(own.timer, 0);
         }
         if (!own.is_held || EG(timeout_seconds) <= 0) {
             return no_limit();
@@ -290,7 +290,7 @@ uint64_t shim_timer_check(shim_timer *timer)
     }
     uint64_t moving = word_of(deadline_of(word), MOVING);
     if (__atomic_compare_exchange_n(&timer->word, &word, moving, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-        (void)tell_kernel(timer->timer, wait > 0 ? wait : 1);
+        (void)arm_kernel_timer(timer->timer, wait > 0 ? wait : 1);
         __atomic_store_n(&timer->word, word_of(deadline_of(moving), KERNEL), __ATOMIC_RELEASE);
     }
     return 0;

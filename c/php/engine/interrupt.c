@@ -31,7 +31,7 @@ static void end_by_signal(int number)
                         strsignal(number));
 }
 
-static void answer(zend_execute_data *frame)
+static void handle_interrupt(zend_execute_data *frame)
 {
     if (own != NULL && __atomic_exchange_n(&own->asked, false, __ATOMIC_ACQ_REL)) {
         __atomic_store_n(&own->answered, true, __ATOMIC_RELEASE);
@@ -54,7 +54,7 @@ static void answer(zend_execute_data *frame)
 void shim_interrupts_install(void)
 {
     others = zend_interrupt_function;
-    zend_interrupt_function = answer;
+    zend_interrupt_function = handle_interrupt;
 }
 
 shim_interrupter *shim_interrupter_start(void)

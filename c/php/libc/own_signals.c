@@ -84,7 +84,7 @@ static const struct sigaction *action_of(int number)
 }
 
 /* Async-signal-safe. */
-static void take_effect(int number, siginfo_t *info, void *place)
+static void deliver(int number, siginfo_t *info, void *place)
 {
     const struct sigaction *action = action_of(number);
     if (number != SIGKILL && action->sa_handler == SIG_IGN) {
@@ -114,7 +114,7 @@ static void arrive(int number, siginfo_t *info, void *place)
     if (number != SIGKILL && (own.blocked & bit(number)) != 0) {
         (void)__atomic_fetch_or(&own.pending, bit(number), __ATOMIC_RELAXED);
     } else {
-        take_effect(number, info, place);
+        deliver(number, info, place);
     }
 }
 
@@ -140,11 +140,11 @@ static int take_pending(signals set)
     return number;
 }
 
-static void let_pending_in(void)
+static void deliver_pending(void)
 {
     for (int number = take_pending(~own.blocked); number > 0; number = take_pending(~own.blocked)) {
         siginfo_t info = from_itself(number);
-        take_effect(number, &info, NULL);
+        deliver(number, &info, NULL);
     }
 }
 
@@ -211,7 +211,7 @@ int shim_own_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, const
         result = real(SIG_SETMASK, &room, NULL);
     }
     own.blocked = after & ~passed;
-    let_pending_in();
+    deliver_pending();
     return result;
 }
 
@@ -288,12 +288,12 @@ static void on_alarm(int number, siginfo_t *info, void *place)
     arrive(number, info, place);
 }
 
-static void let_alarm_in(bool in)
+static void allow_alarm(bool is_allowed)
 {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGALRM);
-    (void)LIBC(pthread_sigmask)(in ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
+    (void)LIBC(pthread_sigmask)(is_allowed ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
 }
 
 /* Moves the alarm; 0 removes it. */
@@ -306,10 +306,10 @@ static void set_alarm(int64_t at)
     }
     if (own.has_timer) {
         const struct itimerspec then = {.it_value = {.tv_sec = at / SECOND, .tv_nsec = at % SECOND}};
-        let_alarm_in(false);
+        allow_alarm(false);
         own.alarm_at = at;
         (void)LIBC(timer_settime)(own.timer, TIMER_ABSTIME, &then, NULL);
-        let_alarm_in(at > 0);
+        allow_alarm(at > 0);
     }
 }
 

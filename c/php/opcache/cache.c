@@ -100,7 +100,7 @@ void shim_cache_unlocked(void)
 
 static zif_handler next_reset;
 
-static ZEND_FUNCTION(reset_and_tell)
+static ZEND_FUNCTION(reset_and_report)
 {
     next_reset(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (Z_TYPE_P(return_value) == IS_TRUE) {
@@ -108,7 +108,7 @@ static ZEND_FUNCTION(reset_and_tell)
     }
 }
 
-static void hear_of_restarts(void)
+static void hook_restarts(void)
 {
     void (**hook)(int) = (void (**)(int))dlsym(RTLD_DEFAULT, "zend_accel_schedule_restart_hook");
     if (hook != NULL) {
@@ -116,7 +116,7 @@ static void hear_of_restarts(void)
         return;
     }
     /* Before PHP 8.4, the host learns about a full cache when the next request starts up. */
-    next_reset = shim_function_replace("opcache_reset", ZEND_FN(reset_and_tell));
+    next_reset = shim_function_replace("opcache_reset", ZEND_FN(reset_and_report));
 }
 
 /* ---- reloads ---- */
@@ -172,5 +172,5 @@ void shim_cache_install(void)
     }
     shim_opcache_id = *(ts_rsrc_id *)entry->mh_arg2;
     find_memory();
-    hear_of_restarts();
+    hook_restarts();
 }

@@ -131,7 +131,7 @@ void shim_children_install(void)
 
 /* Disables OPcache: its memory also belongs to the parent, and its locks work between threads only. Scripts that are
  * already compiled remain in use. At this stage, OPcache's handlers do not object. */
-static void leave_opcache(void)
+static void disable_opcache(void)
 {
     static const char *const directives[] = {"opcache.enable", "opcache.jit"};
     for (size_t i = 0; i < SHIM_COUNT(directives); i++) {
@@ -152,7 +152,7 @@ pid_t fork(void)
     }
     pid_t child = LIBC(fork)();
     if (child == 0 && shim_is_child) {
-        leave_opcache();
+        disable_opcache();
     }
     if (child > 0) {
         shim_child_started(child);

@@ -108,7 +108,7 @@ static void bail_out_of_compiler(int type, zend_string *file, const uint32_t lin
 }
 
 /* Ends the response if the limit has expired after the end of the output, where PHP continues after each bailout. */
-static void tell_late_limit(shim_context *context)
+static void report_late_limit(shim_context *context)
 {
     if (context->timed_out && !context->finished && context->host != NULL && (OG(flags) & PHP_OUTPUT_ACTIVATED) == 0) {
         shim_host.io.time_limit(context->host);
@@ -171,7 +171,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
         shim_request_failed(is_ours_to_bail_out(type));
         shim_execution_timer_taken();
-        tell_late_limit(shim_current);
+        report_late_limit(shim_current);
         /* Errors that report exceptions do not bail out. */
         SHIM_CALL_REQUEST_HOOKS(fail, &record, (type & E_DONT_BAIL) != 0);
     }
@@ -258,7 +258,7 @@ static const char mark[] = "PHP:  ";
 
 static FILE *standard_error;
 
-static void tell(const char *text, size_t length)
+static void log_malformed(const char *text, size_t length)
 {
     char *message = NULL;
     while (length > 0 && text[length - 1] == '\n') {
@@ -275,7 +275,7 @@ static ssize_t pass(void *cookie, const char *bytes, size_t size)
     (void)cookie;
     const size_t length = sizeof(mark) - 1;
     if (size > length && memcmp(bytes, mark, length) == 0) {
-        tell(bytes + length, size - length);
+        log_malformed(bytes + length, size - length);
         return (ssize_t)size;
     }
     return write(STDERR_FILENO, bytes, size);

@@ -98,7 +98,7 @@ static size_t collect_lines(sapi_headers_struct *headers, shim_view *lines)
     return count;
 }
 
-static void hand_over_head(sapi_headers_struct *headers, int status, void (*send)(void *, const shim_head *))
+static void pass_head(sapi_headers_struct *headers, int status, void (*send)(void *, const shim_head *))
 {
     shim_view few[32];
     size_t room = zend_llist_count(&headers->headers);
@@ -119,7 +119,7 @@ static void hand_over_head(sapi_headers_struct *headers, int status, void (*send
 static int send_headers(sapi_headers_struct *headers)
 {
     if (shim_request_host() != NULL && !shim_current->finished) {
-        hand_over_head(headers, headers->http_response_code, shim_host.io.send_head);
+        pass_head(headers, headers->http_response_code, shim_host.io.send_head);
     }
     return SAPI_HEADER_SENT_SUCCESSFULLY;
 }
@@ -128,7 +128,7 @@ static int send_headers(sapi_headers_struct *headers)
 void shim_send_interim(int status)
 {
     if (shim_request_host() != NULL && !shim_current->finished) {
-        hand_over_head(&SG(sapi_headers), status, shim_host.io.send_interim);
+        pass_head(&SG(sapi_headers), status, shim_host.io.send_interim);
     }
 }
 

@@ -72,7 +72,7 @@ static const MYSQLND_CONN_DATA *connection_of(zend_object *object)
     return connection != NULL && connection->mysql != NULL ? connection->mysql->data : NULL;
 }
 
-static void place(shim_client_call *call, shim_view host, uint32_t port, shim_view socket, shim_view database)
+static void set_address(shim_client_call *call, shim_view host, uint32_t port, shim_view socket, shim_view database)
 {
     if (socket.length > 0) {
         call->host = socket;
@@ -83,12 +83,12 @@ static void place(shim_client_call *call, shim_view host, uint32_t port, shim_vi
     call->database = database;
 }
 
-static void place_on(shim_client_call *call, const MYSQLND_CONN_DATA *connection)
+static void set_address_of(shim_client_call *call, const MYSQLND_CONN_DATA *connection)
 {
     if (connection != NULL) {
-        place(call, shim_view_of(connection->hostname.s, connection->hostname.l), connection->port,
-              shim_view_of(connection->unix_socket.s, connection->unix_socket.l),
-              shim_view_of(connection->connect_or_select_db.s, connection->connect_or_select_db.l));
+        set_address(call, shim_view_of(connection->hostname.s, connection->hostname.l), connection->port,
+                    shim_view_of(connection->unix_socket.s, connection->unix_socket.l),
+                    shim_view_of(connection->connect_or_select_db.s, connection->connect_or_select_db.l));
     }
 }
 
@@ -103,7 +103,7 @@ static void describe(shim_observed *observed, shim_client_call *call)
 {
     zend_object *object = shim_observed_subject(observed);
     const MYSQLND_CONN_DATA *connection = object != NULL ? connection_of(object) : NULL;
-    place_on(call, connection);
+    set_address_of(call, connection);
     call->has_other_backslash =
         connection != NULL &&
         (UPSERT_STATUS_GET_SERVER_STATUS(connection->upsert_status) & SERVER_STATUS_NO_BACKSLASH_ESCAPES) != 0;
@@ -121,7 +121,7 @@ static void describe_constructing(shim_observed *observed, shim_client_call *cal
     const zval *connection = shim_observed_argument(observed, 1), *text = shim_observed_argument(observed, 2);
     observed->is_silent = text == NULL || Z_TYPE_P(text) == IS_NULL;
     if (connection != NULL && Z_TYPE_P(connection) == IS_OBJECT) {
-        place_on(call, connection_of(Z_OBJ_P(connection)));
+        set_address_of(call, connection_of(Z_OBJ_P(connection)));
     }
 }
 
@@ -143,8 +143,8 @@ static void describe_connecting(shim_observed *observed, shim_client_call *call)
     if (host.length > 2 && memcmp(host.bytes, "p:", 2) == 0) {
         host = shim_view_of(host.bytes + 2, host.length - 2);
     }
-    place(call, host, port != NULL && Z_TYPE_P(port) == IS_LONG ? (uint32_t)Z_LVAL_P(port) : 0,
-          shim_observed_text(observed, offset + 6), shim_observed_text(observed, offset + 4));
+    set_address(call, host, port != NULL && Z_TYPE_P(port) == IS_LONG ? (uint32_t)Z_LVAL_P(port) : 0,
+                shim_observed_text(observed, offset + 6), shim_observed_text(observed, offset + 4));
 }
 
 static void judge(shim_observed *observed, shim_client_end *end)

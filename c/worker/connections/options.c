@@ -100,7 +100,7 @@ static bool is_wanted(const change *one)
 }
 
 /* Reverts changes of other requests before it applies those of the running one: both may change the same option. */
-static void settle(shim_connection *store)
+static void apply_changes(shim_connection *store)
 {
     for (change *one = first_of(store); one != NULL; one = after(one)) {
         if (one->is_applied && !is_wanted(one)) {
@@ -127,7 +127,7 @@ void shim_options_enter(shim_connection *store, zend_execute_data *execute_data)
         return;
     }
     if (store->options != NULL) {
-        settle(store);
+        apply_changes(store);
     }
     zend_long option;
     if (shim_is_called(execute_data, "setoption") && option_of(execute_data, &option)) {
@@ -211,7 +211,7 @@ static bool has_change_of(const shim_connection *store, const void *fiber)
 }
 
 /* Makes the value the default of all other requests. */
-static void give_to_all(shim_connection *store, change *given)
+static void make_default(shim_connection *store, change *given)
 {
     given->kept.request = 0;
     for (change *one = first_of(store); one != NULL; one = after(one)) {
@@ -227,7 +227,7 @@ void shim_options_end(const shim_fiber *fiber)
     for (shim_connection *store = NULL; (store = shim_connection_find_if(has_change_of, fiber)) != NULL;) {
         for (change *one = first_of(store); one != NULL; one = after(one)) {
             if (one->kept.request == fiber->context.serial) {
-                give_to_all(store, one);
+                make_default(store, one);
             }
         }
     }
