@@ -26,8 +26,8 @@ static int outcome(int descriptor)
 
 static bool is_connecting(int descriptor)
 {
-    struct pollfd look = {.fd = descriptor, .events = POLLOUT};
-    return LIBC(poll)(&look, 1, 0) == 0;
+    struct pollfd writable = {.fd = descriptor, .events = POLLOUT};
+    return LIBC(poll)(&writable, 1, 0) == 0;
 }
 
 /* Retries on a Unix socket whose listener's backlog is full; poll() does not report when it has room. */

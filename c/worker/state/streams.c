@@ -43,7 +43,7 @@ void shim_streams_reset(void)
 
 /* ---- contexts ---- */
 
-static bool says_something(const php_stream_context *context)
+static bool is_configured(const php_stream_context *context)
 {
     return context != NULL && (context->notifier != NULL || zend_hash_num_elements(Z_ARRVAL(context->options)) > 0);
 }
@@ -129,7 +129,7 @@ void shim_streams_capture(void)
     FG(tmp_host_buf) = NULL;
     FG(tmp_host_buf_len) = 0;
     pclose_ret = FG(pclose_ret);
-    boot_context = says_something(FG(default_context)) ? shim_context_copy(FG(default_context)) : NULL;
+    boot_context = is_configured(FG(default_context)) ? shim_context_copy(FG(default_context)) : NULL;
     boot_filters = BG(user_filter_map);
     boot_wrappers = FG(stream_wrappers);
     boot_factories = FG(stream_filters);
