@@ -112,7 +112,7 @@ fn a_whole_body_asks_for_no_wider_window_than_clients_must_have() {
 }
 
 #[test]
-fn each_default_level_earns_its_place() {
+fn each_default_level_is_worth_its_time() {
     let documents = [
         include_str!("../../docs/http.md"),
         include_str!("../../docs/php.md"),
