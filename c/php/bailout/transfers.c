@@ -108,6 +108,30 @@ CALLBACK(host_key, int, 1, (void *place, int type, const char *key, size_t lengt
 CALLBACK(push, int, 1, (CURL *parent, CURL *handle, size_t count, void *fields, void *place),
          (parent, handle, count, fields, place))
 
+/* The contents of a part of a form, from a stream wrapper of the script (CURLFile). */
+CALLBACK(read_part, size_t, 0x10000000, (char *data, size_t size, size_t count, void *place), (data, size, count, place))
+/* CURL_SEEKFUNC_FAIL */
+CALLBACK(seek_part, int, 1, (void *place, curl_off_t offset, int origin), (place, offset, origin))
+
+static void (*php_free_part)(void *place);
+
+/* Frees the part after a bailout, too. */
+static void free_part(void *place)
+{
+    transfer *const own = running;
+    running = NULL;
+    if (own == NULL) {
+        __atomic_load_n(&php_free_part, __ATOMIC_RELAXED)(place);
+        return;
+    }
+    zend_try {
+        __atomic_load_n(&php_free_part, __ATOMIC_RELAXED)(place);
+    } zend_catch {
+        own->was_left = true;
+    } zend_end_try();
+    running = own;
+}
+
 typedef struct {
     int option;
     void **php;
@@ -139,21 +163,28 @@ static bool is_php_s(void *function)
            one.dli_fbase == other.dli_fbase;
 }
 
+static void *wrapped(void *value, void **php, void *ours)
+{
+    if (value == NULL) {
+        return NULL;
+    }
+    void *first = __atomic_load_n(php, __ATOMIC_RELAXED);
+    if (first == NULL && is_php_s(value) &&
+        __atomic_compare_exchange_n(php, &first, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        first = value;
+    }
+    return first == value ? ours : value;
+}
+
 /* Returns the function that libcurl receives instead of `value`. For all handles, the wrapper calls the function that
  * PHP passed first. For handles that it frees, PHP 8.3 passes another function, which does nothing; it is passed on as
  * it is, and does not affect other transfers. */
 static void *in_place_of(void *value, int option, const callback *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (list[i].option != option || value == NULL) {
-            continue;
+        if (list[i].option == option) {
+            return wrapped(value, list[i].php, list[i].ours);
         }
-        void *first = __atomic_load_n(list[i].php, __ATOMIC_RELAXED);
-        if (first == NULL && is_php_s(value) &&
-            __atomic_compare_exchange_n(list[i].php, &first, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-            first = value;
-        }
-        return first == value ? list[i].ours : value;
     }
     return value;
 }
@@ -185,6 +216,7 @@ int curl_multi_cleanup(CURLM *many);
 void curl_easy_cleanup(CURL *handle);
 void curl_easy_reset(CURL *handle);
 CURL *curl_easy_duphandle(CURL *handle);
+int curl_mime_data_cb(void *part, curl_off_t size, void *read, void *seek, void *release, void *place);
 
 const shim_transfer_watch *shim_transfer_watched;
 
@@ -227,6 +259,14 @@ int curl_multi_setopt(CURLM *many, int option, ...)
     va_end(rest);
     return CALL(curl_multi_setopt, CURLM_INTERNAL_ERROR, many, option,
                 in_place_of(value, option, callbacks_of_many, SHIM_COUNT(callbacks_of_many)));
+}
+
+int curl_mime_data_cb(void *part, curl_off_t size, void *read, void *seek, void *release, void *place)
+{
+    return CALL(curl_mime_data_cb, CURLE_FAILED_INIT, part, size,
+                wrapped(read, (void **)&php_read_part, (void *)read_part),
+                wrapped(seek, (void **)&php_seek_part, (void *)seek_part),
+                wrapped(release, (void **)&php_free_part, (void *)free_part), place);
 }
 
 void curl_easy_reset(CURL *handle)

@@ -8,7 +8,9 @@
  * php-src that mark, and the opcodes that compare.
  *
  * Functions that mark only private copies are not listed (filters in ext/filter/filter.c), nor are functions that call
- * no script while values are marked (count() with COUNT_RECURSIVE, compact(), array_merge_recursive()). ext/soap/php_encoding.c calls only the functions of a type map while it marks,
+ * no script while values are marked (count() with COUNT_RECURSIVE, compact(), array_merge_recursive()), nor is
+ * array_walk_recursive() (ext/standard/array.c): it also marks arrays inside of a static variable that it walks in place,
+ * but its callback may wait, which is more common than a second request that follows the same variable. ext/soap/php_encoding.c calls only the functions of a type map while it marks,
  * and Zend/zend_constants.c only an error handler, without whose mark a deprecation is not reported a second time. A
  * test compares the files named here with those that mark. */
 #include "compat.h"
@@ -107,8 +109,6 @@ static const shim_function_names marking_names[] = {
     /* ext/spl/spl_heap.c: SPL_HEAP_WRITE_LOCKED */
     {"splheap", "extract insert next"},
     {"splpriorityqueue", "extract insert next"},
-    /* ext/standard/array.c: arrays inside of the one that is walked */
-    {NULL, "array_walk_recursive"},
     /* ext/standard/http.c */
     {NULL, "http_build_query"},
     /* ext/standard/var.c */

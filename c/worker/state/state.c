@@ -100,6 +100,10 @@ void shim_state_suspend(shim_request_state *state)
     shim_variables_suspend(&state->variables);
     shim_loops_suspend(&state->loops);
     shim_modules_suspend(state->modules);
+    if (CG(unclean_shutdown)) {
+        /* A bailout has protected the collector until this request recovers. Others collect meanwhile. */
+        shim_collector_unprotect();
+    }
     shim_executor_suspend(&state->executor);
     shim_globals_suspend(&state->globals);
     suspend_process(&state->process);
@@ -117,6 +121,9 @@ void shim_state_resume(shim_request_state *state)
     resume_process(&state->process);
     shim_globals_resume(&state->globals);
     shim_executor_resume(&state->executor);
+    if (CG(unclean_shutdown)) {
+        (void)gc_protect(true);
+    }
     shim_modules_resume(state->modules);
     shim_loops_resume(&state->loops);
     shim_variables_resume(&state->variables);

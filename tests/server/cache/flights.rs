@@ -295,7 +295,7 @@ fn a_stale_response_answers_while_one_request_refreshes_it() {
         let refreshes = svc.metric("svc_response_cache_refreshes_total");
         // A refresh is no request, and its work is counted like any other.
         eventually("the scripts are counted", || svc.metric("svc_queue_wait_us_count") >= 1.0 + refreshes);
-        let answered: f64 = ["hit", "miss", "stale"].iter().map(|word| outcome(svc, word)).sum();
+        let answered: f64 = ["hit", "miss", "stale", "collapsed"].iter().map(|word| outcome(svc, word)).sum();
         assert_eq!(answered, svc.metric("svc_requests_total"));
         assert_eq!(svc.metric("svc_abandoned_work_total"), 0.0);
     });

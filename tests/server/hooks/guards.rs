@@ -38,7 +38,6 @@ class Objects
     public static array $list;
     public static ArrayObject $sorted;
     public static Heap $heap;
-    public static array $nested = [[1], ['k' => [2]]];
     public static Exception $thrown;
     public static array $fibers = [];
 }
@@ -96,7 +95,6 @@ function operations(): array
         'max' => [fn () => max([[$o]], [['a']]) === [[$o]], 'text'],
         'sort' => [function () use ($o) { $values = [[$o], ['a']]; sort($values); return $values[0]; }, 'text'],
         'walk' => [function () use ($list) { array_walk_recursive($list, fn () => wait('walk')); return 'walked'; }, 'walk'],
-        'walk in place' => [function () { array_walk_recursive(Objects::$nested, fn () => wait('walk in place')); return 'walked'; }, 'walk in place'],
         'filter' => [fn () => filter_var($list[2], FILTER_CALLBACK, ['options' => function ($value) { wait('filter'); return 'filtered'; }]), 'filter'],
         'uasort' => [function () { Objects::$sorted->uasort(function ($a, $b) { wait('uasort'); return $a <=> $b; }); return Objects::$sorted; }, 'uasort'],
         'heap' => [function () { Objects::$heap->recoverFromCorruption(); Objects::$heap->insert(2); return Objects::$heap->count() > 1; }, 'compare'],
@@ -166,7 +164,8 @@ fn names(server: &TaskSvc) -> Vec<String> {
 }
 
 /// The operations in which a request gives up its thread.
-const PARK: [&str; 17] = [
+const PARK: [&str; 18] = [
+    "walk",
     "filter",
     "get",
     "other",

@@ -5,6 +5,18 @@ use svc_testing::{IS_WORKER, Svc};
 
 /// `file.txt` comes from the server itself; its I/O threads serve it while the only worker waits for it.
 const SCRIPT: &str = r#"<?php
+final class Part
+{
+    public static Closure $end;
+    public $context;
+    public function stream_open(string $path): bool { return true; }
+    public function stream_stat(): array { return ['size' => 3]; }
+    public function stream_read(int $count): string { (self::$end)(); return 'abc'; }
+    public function stream_seek(int $offset): bool { return true; }
+    public function stream_tell(): int { return 0; }
+    public function stream_eof(): bool { return false; }
+    public function stream_close(): void {}
+}
 $handler = function () {
     $end = function () {
         if (isset($_GET['limit'])) {
@@ -16,6 +28,10 @@ $handler = function () {
     $transfer = curl_init("http://127.0.0.1:{$_SERVER['SERVER_PORT']}/file.txt");
     curl_setopt($transfer, CURLOPT_RETURNTRANSFER, true);
     curl_setopt($transfer, CURLOPT_NOPROGRESS, !in_array($_GET['in'], ['progress', 'facts']));
+    if ($_GET['in'] === 'part') {
+        Part::$end = $end;
+        in_array('part', stream_get_wrappers()) || stream_wrapper_register('part', Part::class);
+    }
     $calls = 0;
     $callback = function () use ($end, &$calls) { $calls++; $end(); };
     match ($_GET['in']) {
@@ -25,6 +41,10 @@ $handler = function () {
         'facts' => curl_setopt($transfer, CURLOPT_XFERINFOFUNCTION, $callback),
         'upload' => curl_setopt_array($transfer, [
             CURLOPT_URL => 'file://' . __DIR__ . '/uploaded', CURLOPT_UPLOAD => true, CURLOPT_READFUNCTION => $callback,
+        ]),
+        // The only worker is busy: libcurl reads the part before there is a response.
+        'part' => curl_setopt_array($transfer, [
+            CURLOPT_URL => "http://127.0.0.1:{$_SERVER['SERVER_PORT']}/index.php?in=nothing", CURLOPT_POSTFIELDS => ['file' => new CURLFile('part://x')],
         ]),
         'nothing' => null,
     };
@@ -64,7 +84,17 @@ fn a_jump_out_of_a_transfer_leaves_nothing_open() {
             let svc = start(is_worker);
             assert_eq!(svc.get("/index.php?in=nothing").text(), "the file");
             let before = svc.metric("process_open_fds");
-            for callback in ["body", "head", "progress", "facts", "upload", "body&many", "facts&many"] {
+            for callback in [
+                "body",
+                "head",
+                "progress",
+                "facts",
+                "upload",
+                "part",
+                "body&many",
+                "facts&many",
+                "part&many",
+            ] {
                 for _ in 0..ENDS {
                     let response = svc.get(&format!("/index.php?in={callback}&end={end}"));
                     assert_eq!(response.status, 500, "{callback} {end} {is_worker}: {}", response.text());
