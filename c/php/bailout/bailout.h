@@ -46,6 +46,14 @@ const char *shim_overflow_end(void);
 /* Call after extensions have started, on the thread that starts PHP. */
 void shim_library_failures_install(void);
 
+/* ---- The call to SQLite that a request waits in (queries.c) ---- */
+
+/* Returns the call that runs on this thread and clears it; NULL if none was running. */
+void *shim_query_suspend(void);
+void shim_query_resume(void *suspended);
+/* Finalizes the statements that bailouts have left. Call when the objects of a script have been freed. */
+void shim_queries_end(void);
+
 /* ---- The transfer by libcurl that a request waits in (transfers.c) ---- */
 
 /* Returns the transfer that runs on this thread and clears it; NULL if none was running. */

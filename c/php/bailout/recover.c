@@ -194,6 +194,9 @@ void shim_putenv_drop_unfinished(void)
 
 void shim_bailout_recover(void)
 {
+    /* At the end of a stack, a bailout comes from inside a library. */
+    (void)shim_transfer_suspend();
+    (void)shim_query_suspend();
     BG(serialize_lock) = 0;
     memset(&BG(serialize), 0, sizeof(BG(serialize)));
     memset(&BG(unserialize), 0, sizeof(BG(unserialize)));

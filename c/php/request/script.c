@@ -373,6 +373,7 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
         boot->stop();
     }
     shut_down();
+    shim_queries_end();
     if (boot != NULL) {
         boot->stopped();
     }

@@ -96,6 +96,7 @@ void shim_state_suspend(shim_request_state *state)
     shim_memory_limit_lift();
     shim_timer_suspend(&state->timer);
     state->transfer = shim_transfer_suspend();
+    state->query = shim_query_suspend();
     shim_superglobals_suspend(&state->superglobals);
     shim_variables_suspend(&state->variables);
     shim_loops_suspend(&state->loops);
@@ -129,6 +130,7 @@ void shim_state_resume(shim_request_state *state)
     shim_variables_resume(&state->variables);
     shim_superglobals_resume(&state->superglobals);
     shim_memory_limit_apply();
+    shim_query_resume(state->query);
     shim_transfer_resume(state->transfer);
     shim_timer_resume(&state->timer);
 }

@@ -389,8 +389,9 @@ typedef struct shim_request_state {
     shim_loops_state loops;
     shim_process_state process;
     shim_timer_state timer;
-    /* The libcurl transfer that the request waits in. */
+    /* The libcurl transfer, and the call to SQLite, that the request waits in. */
     void *transfer;
+    void *query;
     /* Members of extensions' structs, in one block that is allocated on first use. */
     char *modules;
     /* The parts that have begun; only these are ended. */

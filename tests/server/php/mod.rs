@@ -22,6 +22,7 @@ mod opcache;
 mod paths;
 mod process;
 mod programs;
+mod queries;
 mod request;
 mod response;
 mod shutdown;
