@@ -5,6 +5,7 @@
 
 use super::grammar::{Op, Program};
 use super::server::Mode;
+use super::shutdown_code::VIOLENT_ENDS;
 
 /// The expected answer of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +67,9 @@ struct Model<'a> {
 
 /// PHP's `output_buffering` in production.
 const BASE_BYTES: usize = 4096;
+
+/// The server sends the head of a response when it has gathered so much output.
+const GATHERED_BYTES: usize = 64 * 1024;
 
 /// Predicts the answer.
 pub(crate) fn answer(program: &Program, mode: Mode) -> Answer {
@@ -138,7 +142,12 @@ impl<'a> Model<'a> {
             "buffer" => self.buffers.push(Buffer { last: op.last, ..Buffer::new("last", 0) }),
             "session" if self.is_head_sent => {}
             "session" => (self.has_own_sessions, self.session) = (true, Some(op)),
-            _ => self.open_objects.push(op),
+            _ => {
+                // A collector may find it before the head is sent.
+                let is_garbage = ["cycle", "lost"].contains(&op.text(1));
+                self.may_fail |= is_garbage && op.last.is_some_and(|end| VIOLENT_ENDS.contains(&end));
+                self.open_objects.push(op);
+            }
         }
     }
 
@@ -158,6 +167,10 @@ impl<'a> Model<'a> {
         }
         while let Some(buffer) = self.buffers.last() {
             let last = buffer.last;
+            if last == Some("throw") && self.output_bytes() >= GATHERED_BYTES {
+                // PHP passes all buffers on before it reports the exception.
+                self.is_head_sent = true;
+            }
             // An exit out of the callback may cost what the buffer contained.
             is_bailout |= self.shutdown_code(last, false, is_bailout) || last == Some("exit");
             self.close(true);
@@ -175,6 +188,11 @@ impl<'a> Model<'a> {
             }
         }
         is_bailout
+    }
+
+    /// The length of the output so far, in buffers and beyond.
+    fn output_bytes(&self) -> usize {
+        self.body.len() + self.buffers.iter().map(|buffer| buffer.text.len()).sum::<usize>()
     }
 
     /// Ends shutdown code. Returns true if the body is unknown from then on.

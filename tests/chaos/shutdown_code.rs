@@ -17,7 +17,7 @@ const ENDS: [&str; 12] = [
     "quiet", "echo", "header", "exit", "throw", "suspend", "sleep", "task", "leave", "http", "closed", "open",
 ];
 /// These end the worker, too.
-const VIOLENT_ENDS: [&str; 3] = ["memory", "grow", "limit"];
+pub(crate) const VIOLENT_ENDS: [&str; 3] = ["memory", "grow", "limit"];
 
 /// Functions that recurse into their argument.
 const DEPTHS: [&str; 21] = [
@@ -69,6 +69,9 @@ fn last(dice: &mut Dice, temper: Temper, is_finished: bool) -> Op {
         1 => "session",
         _ => dice.pick(&PLACES),
     };
+    // PHP discards the buffers while it reports that memory has run out, and then calls them without a limit.
+    let is_unlimited = place == "buffer" && ["memory", "grow"].contains(&end);
+    let end = if is_unlimited { "limit" } else { end };
     let ops = operations(dice, SILENT, 3);
     of(place, dice.pick(&KEEPERS), ops, end)
 }
