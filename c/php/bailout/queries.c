@@ -13,6 +13,10 @@
  * step leaves a statement that PHP never finalizes, and SQLite closes no connection with such a statement. It is
  * finalized when the objects of the request have been freed, as its object would reset it.
  *
+ * Some pragmas change settings that SQLite keeps for the process: the limits of its memory, which a pragma cannot raise
+ * again, and the folder of its temporary files. SQLite asks the authorizer of a connection about each pragma; one without
+ * an authorizer gets `authorize`.
+ *
  * Invariant. `running` is set while SQLite itself runs, and never while script code runs. A request that waits inside
  * SQLite (worker/hooks/sleeps.c) keeps its own value: other requests run SQLite meanwhile. */
 #include "compat.h"
@@ -29,7 +33,9 @@ typedef void sqlite3_stmt;
 typedef void sqlite3_context;
 typedef void sqlite3_value;
 
-enum { SQLITE_OK = 0, SQLITE_ERROR = 1, SQLITE_DENY = 1 };
+enum { SQLITE_OK = 0, SQLITE_ERROR = 1 };
+/* What an authorizer is asked about, and its answers. */
+enum { SQLITE_PRAGMA = 19, SQLITE_DENY = 1, SQLITE_IGNORE = 2 };
 
 typedef void function(sqlite3_context *context, int count, sqlite3_value **values);
 typedef void finish(sqlite3_context *context);
@@ -38,10 +44,11 @@ typedef int authorizer(void *data, int action, const char *first, const char *se
                        const char *origin);
 typedef int row_reader(void *data, int count, char **values, char **names);
 
+int sqlite3_open_v2(const char *name, sqlite3 **database, int flags, const char *system);
 int sqlite3_create_function(sqlite3 *database, const char *name, int count, int flags, void *data, function *call,
                             function *step, finish *end);
 int sqlite3_create_collation(sqlite3 *database, const char *name, int encoding, void *data, collation *compare);
-int sqlite3_set_authorizer(sqlite3 *database, authorizer *authorize, void *data);
+int sqlite3_set_authorizer(sqlite3 *database, authorizer *php, void *data);
 int sqlite3_exec(sqlite3 *database, const char *text, row_reader *read, void *data, char **error);
 int sqlite3_prepare_v2(sqlite3 *database, const char *text, int length, sqlite3_stmt **statement, const char **rest);
 int sqlite3_step(sqlite3_stmt *statement);
@@ -183,11 +190,35 @@ static int call_collation(collation *php, void *data, int one_length, const void
     return order;
 }
 
+/* Without a value, the pragma only reads the setting. */
+static bool changes_process(int action, const char *pragma, const char *value)
+{
+    static const char *const pragmas[] = {"hard_heap_limit", "soft_heap_limit", "temp_store_directory"};
+    if (action != SQLITE_PRAGMA || pragma == NULL || value == NULL || !shim_is_in_request()) {
+        return false;
+    }
+    size_t i = 0;
+    while (i < SHIM_COUNT(pragmas) && strcasecmp(pragmas[i], pragma) != 0) {
+        i++;
+    }
+    return i < SHIM_COUNT(pragmas);
+}
+
+/* The authorizer of a connection without one of PHP. */
+static int authorize(void *data, int action, const char *first, const char *second, const char *database, const char *origin)
+{
+    (void)data, (void)database, (void)origin;
+    return changes_process(action, first, second) ? SQLITE_IGNORE : SQLITE_OK;
+}
+
 static int call_authorizer(authorizer *php, void *data, int action, const char *first, const char *second,
                            const char *database, const char *origin)
 {
     query *const own = running;
     volatile int answer = SQLITE_DENY;
+    if (changes_process(action, first, second)) {
+        return SQLITE_IGNORE;
+    }
     if (own == NULL) {
         return php(data, action, first, second, database, origin);
     }
@@ -283,10 +314,19 @@ int sqlite3_create_collation(sqlite3 *database, const char *name, int encoding, 
                 in_place_of((void *)compare, collations, SHIM_COUNT(collations)));
 }
 
-int sqlite3_set_authorizer(sqlite3 *database, authorizer *authorize, void *data)
+int sqlite3_set_authorizer(sqlite3 *database, authorizer *php, void *data)
 {
     return CALL(sqlite3_set_authorizer, SQLITE_ERROR, database,
-                in_place_of((void *)authorize, authorizers, SHIM_COUNT(authorizers)), data);
+                php != NULL ? in_place_of((void *)php, authorizers, SHIM_COUNT(authorizers)) : (void *)authorize, data);
+}
+
+int sqlite3_open_v2(const char *name, sqlite3 **database, int flags, const char *system)
+{
+    const int code = CALL(sqlite3_open_v2, SQLITE_ERROR, name, database, flags, system);
+    if (code == SQLITE_OK) {
+        (void)sqlite3_set_authorizer(*database, NULL, NULL);
+    }
+    return code;
 }
 
 /* ---- statements that PHP may not finalize ---- */

@@ -1,4 +1,4 @@
-//! Scripts that end inside a callback of SQLite, in the middle of a statement.
+//! Scripts that end inside a callback of SQLite, in the middle of a statement, and pragmas that would affect all requests.
 
 use svc_testing::client::eventually;
 use svc_testing::tasks::{PLACES, TaskServer, TaskSvc};
@@ -91,6 +91,30 @@ function uses_afterwards(string $n): mixed
         $db->close();
     });
     return $db->query('INSERT INTO t SELECT ends(a) FROM t');
+}
+function sets(string $n): bool
+{
+    [$name, $pragma] = explode('.', $n, 2);
+    open($name)->exec($pragma);
+    return true;
+}
+/** Settings of the process, by a new connection of each kind. */
+function settings(string $n): array
+{
+    $all = [];
+    foreach (['hard_heap_limit', 'soft_heap_limit', 'temp_store_directory'] as $pragma) {
+        $all[] = open('pdo')->query("PRAGMA $pragma")->fetchColumn();
+        $all[] = open('sqlite3')->querySingle("PRAGMA $pragma");
+    }
+    return $all;
+}
+/** Settings of a connection can be changed. */
+function sets_own(string $n): array
+{
+    [$pdo, $sqlite] = [open('pdo'), open('sqlite3')];
+    $pdo->exec('PRAGMA cache_size = 123');
+    $sqlite->exec('PRAGMA cache_size = 123');
+    return [$pdo->query('PRAGMA cache_size')->fetchColumn(), $sqlite->querySingle('PRAGMA cache_size')];
 }
 /** Fetches rows of an aggregate that is not complete, and leaves the statement to the end of the request. */
 function leaves_rows(string $n): mixed
@@ -202,5 +226,29 @@ fn connections_whose_function_has_ended_a_script_are_closed() {
             }
         }
         eventually("all is closed", || server.svc.metric("process_open_fds") < before + MORE);
+    });
+}
+
+#[test]
+fn a_pragma_does_not_affect_other_requests() {
+    server().in_each_mode(|server| {
+        assert_eq!(server.tell("creates"), "true");
+        let before = server.tell("settings");
+        for place in PLACES {
+            for name in ["pdo", "shared", "sqlite3"] {
+                for pragma in [
+                    "PRAGMA%20hard_heap_limit=1000",
+                    "PRAGMA%20main.Soft_Heap_Limit(1000)",
+                    "PRAGMA%20temp_store_directory='/'",
+                ] {
+                    let response =
+                        server.send(&format!("sets{place}"), &format!("{name}.{pragma}")).response();
+                    assert_eq!((response.status, response.text().as_str()), (200, "true"), "{name} {pragma}");
+                    assert_eq!(server.tell("settings"), before, "{name} {pragma}");
+                }
+            }
+            assert_eq!(server.tell(&format!("sets_own{place}")), "[123,123]");
+        }
+        assert_eq!(server.tell("writes"), "3");
     });
 }
