@@ -336,7 +336,7 @@ final class Interpreter
                 }
             } finally {
                 Fault::here();
-                if ($fiber === null || !isset($this->abandoned[$fiber])) {
+                if (!$fiber instanceof Fiber || !isset($this->abandoned[$fiber])) {
                     $this->say('F');
                 }
             }
