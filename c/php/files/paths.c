@@ -80,7 +80,7 @@ void shim_directory_follow(void)
     static __thread char current[MAXPATHLEN];
     const cwd_state *directory = shim_directory();
     const char *wanted = directory->cwd_length > 0 ? directory->cwd : "/";
-    if (shim_has_own_umask() && strcmp(current, wanted) != 0 && chdir(wanted) == 0) {
+    if (shim_has_own_directory() && strcmp(current, wanted) != 0 && chdir(wanted) == 0) {
         (void)snprintf(current, sizeof(current), "%s", wanted);
     }
 }

@@ -34,6 +34,8 @@
  * therefore recorded. */
 
 static bool own_umask;
+/* Whether the calling thread has left them. The thread that starts PHP has not. */
+static __thread bool has_left;
 /* The mask of the process, if threads share it. */
 static mode_t shared_umask;
 
@@ -78,7 +80,12 @@ bool shim_has_own_umask(void)
 
 void shim_umask_thread_start(void)
 {
-    (void)unshare(CLONE_FS);
+    has_left = unshare(CLONE_FS) == 0;
+}
+
+bool shim_has_own_directory(void)
+{
+    return has_left;
 }
 
 /* ---- posix, pcntl, proc_nice() ---- */

@@ -14,6 +14,8 @@
 /* ---- Attributes of the process and its threads (attributes.c) ---- */
 
 void shim_umask_install(void);
+/* Whether the calling thread has its own working directory. */
+bool shim_has_own_directory(void);
 /* Whether the system lets each thread have its own umask and working directory. */
 bool shim_has_own_umask(void);
 /* Returns the mask of all threads that have not set another one. */
