@@ -64,12 +64,12 @@ char *ngettext(const char *one, const char *many, unsigned long count)
     char *function(const char *domain, const char *value) \
     { \
         static __thread char copy[PATH_MAX]; \
-        shim_libc_lock(); \
+        shim_libc_lock(SHIM_LOCK_OF_BINDINGS); \
         const char *bound = LIBC(function)(domain, value); \
         if (bound != NULL) { \
             (void)snprintf(copy, sizeof(copy), "%s", bound); \
         } \
-        shim_libc_unlock(); \
+        shim_libc_unlock(SHIM_LOCK_OF_BINDINGS); \
         return bound != NULL ? copy : NULL; \
     }
 

@@ -37,22 +37,38 @@ void *shim_library(void **slot, const char *name, const char *const *files, size
     return function;
 }
 
-static pthread_mutex_t state_of_process = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t locks[] = {
+    [SHIM_LOCK_OF_LOG] = PTHREAD_MUTEX_INITIALIZER,
+    [SHIM_LOCK_OF_BINDINGS] = PTHREAD_MUTEX_INITIALIZER,
+};
 
-void shim_libc_lock(void)
+void shim_libc_lock(shim_libc_lock_id id)
 {
-    pthread_mutex_lock(&state_of_process);
+    pthread_mutex_lock(&locks[id]);
 }
 
-void shim_libc_unlock(void)
+void shim_libc_unlock(shim_libc_lock_id id)
 {
-    pthread_mutex_unlock(&state_of_process);
+    pthread_mutex_unlock(&locks[id]);
 }
 
-/* A thread that holds the lock would not exist in a child. */
+static void before_fork(void)
+{
+    for (size_t id = 0; id < SHIM_COUNT(locks); id++) {
+        pthread_mutex_lock(&locks[id]);
+    }
+}
+
+static void after_fork(void)
+{
+    for (size_t id = 0; id < SHIM_COUNT(locks); id++) {
+        pthread_mutex_unlock(&locks[id]);
+    }
+}
+
 void shim_libc_install(void)
 {
-    (void)pthread_atfork(shim_libc_lock, shim_libc_unlock, shim_libc_unlock);
+    (void)pthread_atfork(before_fork, after_fork, after_fork);
 }
 
 const char *shim_library_at(const void *address)

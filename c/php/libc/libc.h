@@ -98,9 +98,11 @@ bool shim_process_variables_have(const char *name, size_t length);
 /* ---- libc's own functions, behind the executable's replacements of the same name (libc.c) ---- */
 
 void *shim_libc(void **slot, const char *name);
-/* Protect state that libc keeps for the process. A fork waits until no thread holds the lock. */
-void shim_libc_lock(void);
-void shim_libc_unlock(void);
+/* Locks for state that libc keeps for the process. A fork waits until no other thread holds one: that thread would not exist
+ * in the child. */
+typedef enum shim_libc_lock_id { SHIM_LOCK_OF_LOG, SHIM_LOCK_OF_BINDINGS } shim_libc_lock_id;
+void shim_libc_lock(shim_libc_lock_id id);
+void shim_libc_unlock(shim_libc_lock_id id);
 /* Call before threads run PHP. */
 void shim_libc_install(void);
 /* Does the same for a function of a library that is loaded with libphp, or later with an extension; `files` are the

@@ -54,11 +54,11 @@ static void write_record(int priority, const char *format, va_list arguments)
     if (log == NULL) {
         log = &defaults;
     }
-    shim_libc_lock();
+    shim_libc_lock(SHIM_LOCK_OF_LOG);
     LIBC(openlog)(log->has_identity ? log->identity : NULL, log->option, log->facility);
     LIBC(vsyslog)(priority, format, arguments);
     LIBC(closelog)();
-    shim_libc_unlock();
+    shim_libc_unlock(SHIM_LOCK_OF_LOG);
 }
 
 void vsyslog(int priority, const char *format, va_list arguments)
