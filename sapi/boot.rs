@@ -66,10 +66,11 @@ pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exi
     exit
 }
 
-/// Makes standard input empty: a script, or a program that it starts, would wait for a terminal or an open pipe for good.
+/// Connects standard input to `/dev/null`. Otherwise a script, or a program that it starts, could wait on a terminal or an
+/// open pipe forever.
 fn detach_stdin() {
+    // Without /dev/null, standard input remains open.
     if let Ok(null) = File::open("/dev/null") {
-        // Without it, standard input stays as it is.
         let _ = rustix::stdio::dup2_stdin(null);
     }
 }

@@ -1,12 +1,12 @@
-/* Libraries that end the process where they cannot go on.
+/* Libraries that end the process on an error.
  *
- * libgmp calls abort() for a number that is too large for it, and for one that memory has no room for; libsodium, for
- * arguments that it does not accept. A script chooses these arguments, and the process serves other requests. On a thread
- * that runs one, abort() therefore ends its script with a fatal error. A library that has found its memory damaged calls
- * abort() of libc itself, directly or by assert(), and still ends the process, as do PHP and svc.
+ * libgmp calls abort() if a number is too large for it, or if malloc() fails; libsodium, if it is misused. The script
+ * chooses the arguments, but the process serves other requests, too. On a thread that runs a request, abort() is therefore
+ * a fatal error of its script. Calls that libc makes itself (a corrupted heap, assert()), and those of PHP and svc, still
+ * end the process.
  *
- * libgmp's memory is not PHP's: gmp_pow(2, 1 << 40) would take the memory of the whole machine. A number larger than
- * memory_limit is refused as a string of that size is. */
+ * libgmp allocates outside of PHP's heap: gmp_pow(2, 1 << 40) would exhaust the memory of the machine. A single number
+ * that exceeds memory_limit is refused, like a string of that size. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
@@ -19,7 +19,7 @@ static bool can_end_script(void)
     return shim_is_in_request() && EG(bailout) != NULL;
 }
 
-/* Whether it is a library that PHP uses, and neither PHP, svc, libc nor a sanitizer. */
+/* Whether this is a shared library other than those of PHP, libc and the sanitizers. */
 static bool is_library(const char *name)
 {
     static const char *const others[] = {"libphp", "opcache.so", "libc.so", "libasan.so", "libubsan.so"};
@@ -39,7 +39,7 @@ void abort(void)
     if (can_end_script()) {
         const char *library = shim_library_at(SHIM_CALLER);
         if (is_library(library)) {
-            zend_error_noreturn(E_ERROR, "%s called abort(): an argument is out of its range", library);
+            zend_error_noreturn(E_ERROR, "%s called abort()", library);
         }
     }
     LIBC(abort)();

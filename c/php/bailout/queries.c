@@ -34,7 +34,7 @@ typedef void sqlite3_context;
 typedef void sqlite3_value;
 
 enum { SQLITE_OK = 0, SQLITE_ERROR = 1 };
-/* What an authorizer is asked about, and its answers. */
+/* An action that an authorizer checks, and its results. */
 enum { SQLITE_PRAGMA = 19, SQLITE_DENY = 1, SQLITE_IGNORE = 2 };
 
 typedef void function(sqlite3_context *context, int count, sqlite3_value **values);

@@ -15,7 +15,7 @@ void shim_request_failed(bool is_lost)
 {
     const bool is_first = !shim_current->fatal;
     shim_current->fatal = true;
-    /* The time limit has an answer of its own. */
+    /* A time limit is answered by time_limit(). */
     if (is_first && !shim_current->timed_out && shim_current->host != NULL) {
         shim_host.io.failed(shim_current->host, is_lost);
     }

@@ -1,5 +1,5 @@
-/* Waits that PHP begins again when a signal interrupts them: time_sleep_until() and sem_acquire(). The signal of the time
- * limit would be lost on them, and the thread would wait until the moment comes, or another process releases the semaphore. */
+/* Waits that PHP restarts after EINTR: time_sleep_until() and sem_acquire(). Without these definitions, the signal of the
+ * time limit would not end them: the thread would wait until that time, or until the semaphore is released. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
@@ -15,7 +15,7 @@ static bool is_futile(int result, int error)
     return result != 0 && error == EINTR && shim_is_over();
 }
 
-/* The pause is over: the script ends when the function returns. */
+/* Reports a complete sleep, so that PHP returns and the time limit takes effect. */
 int nanosleep(const struct timespec *duration, struct timespec *rest)
 {
     if (!shim_is_in_request()) {

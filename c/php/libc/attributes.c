@@ -1,5 +1,4 @@
-/* Attributes of the process or of its threads that scripts would change, or see, for all requests (posix, pcntl,
- * proc_nice(), getrusage()).
+/* Attributes of the process and its threads that posix, pcntl, proc_nice() and getrusage() read or change.
  *
  * Identity, session, process group, namespaces and resource limits belong to the process: a change by one request would
  * affect all requests permanently. The calls fail with EPERM, as the kernel refuses them to an unprivileged user.
@@ -34,7 +33,7 @@
  * therefore recorded. */
 
 static bool own_umask;
-/* Whether the calling thread has left them. The thread that starts PHP has not. */
+/* Whether the calling thread has its own. The thread that starts PHP does not. */
 static __thread bool has_left;
 /* The mask of the process, if threads share it. */
 static mode_t shared_umask;

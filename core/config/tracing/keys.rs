@@ -12,8 +12,8 @@ pub(in crate::config) const TRACING_KEYS: [Key; Id::OtelRedactQuery as usize - I
     Key::new(Id::OtelEnabled, "OTEL_ENABLED", ValueKind::Boolean, Initial::Is("false")).about(
         Section::Tracing,
         "Enables tracing: spans of requests are sent to a collector of OpenTelemetry, and W3C Trace Context is enabled \
-         as with `TRACE_CONTEXT`. An unusable value of another variable of this section is ignored, with a warning in the log, \
-         unless its description says otherwise; with `false`, none of them is read. See [tracing.md](tracing.md).",
+         as with `TRACE_CONTEXT`. Invalid values of the other variables in this section are ignored with a warning in the log, \
+         unless their description says otherwise; with `false`, none of them is read. See [tracing.md](tracing.md).",
     ),
     Key::new(Id::OtlpEndpoint, "OTEL_EXPORTER_OTLP_ENDPOINT", ValueKind::Text, Initial::Computed("port 4318 of localhost; with `grpc`, 4317"))
         .about(
