@@ -9,10 +9,11 @@
  *
  * Functions that mark only private copies are not listed (filters in ext/filter/filter.c), nor are functions that call
  * no script while values are marked (count() with COUNT_RECURSIVE, compact(), array_merge_recursive()), nor is
- * array_walk_recursive() (ext/standard/array.c): it also marks arrays inside of a static variable that it walks in place,
- * but its callback may wait, which is more common than a second request that follows the same variable. ext/soap/php_encoding.c calls only the functions of a type map while it marks,
- * and Zend/zend_constants.c only an error handler, without whose mark a deprecation is not reported a second time. A
- * test compares the files named here with those that mark. */
+ * array_walk_recursive() in ext/standard/array.c: it also marks arrays inside of a static variable that it walks in
+ * place, but its callback may wait, which is more common than a second request that follows the same variable.
+ * ext/soap/php_encoding.c calls only the functions of a type map while it marks, and Zend/zend_constants.c only an
+ * error handler, without whose mark a deprecation is not reported a second time. A test compares the files named here
+ * with those that mark. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "worker/engine/engine.h"
@@ -21,8 +22,8 @@
 
 /* ---- sets of PHP's functions ---- */
 
-/* A function is identified by the address of its name, which all threads share, and by the class that declares it: a method
- * that a subclass inherits is the same function. */
+/* A function is identified by the address of its name, which all threads share, and by the class that declares it: a
+ * method that a subclass inherits is the same function. */
 
 typedef struct shim_function_key {
     const zend_string *name;
