@@ -230,12 +230,15 @@ fn the_time_limit_holds_while_another_client_has_the_pool() {
         let Some(fpm) = Fpm::start(&format!("pm.max_children = 1\n{backlog}")) else { return };
         let svc = in_front_of(&fpm, &[("PHP_WORKERS", "1")], &["max_execution_time=1"]);
         let rival = Rival::run(&fpm, &svc, 0);
-        let next = Rival::send(&fpm, &svc, 1);
-        assert_eq!(svc.get("/pid.php").status, 504);
-        svc.assert_metric("svc_request_cancelled_total{reason=\"timeout\"}", 1.0);
-        assert_eq!(svc.ask("/readyz").status, 200, "a pool that is busy is reachable");
-        go(&svc);
-        assert!(rival.response().contains("waited") && next.response().contains("waited"));
+        thread::scope(|scope| {
+            // Blocks if a probe of svc has filled the backlog.
+            let next = scope.spawn(|| Rival::send(&fpm, &svc, 1).response());
+            assert_eq!(svc.get("/pid.php").status, 504);
+            svc.assert_metric("svc_request_cancelled_total{reason=\"timeout\"}", 1.0);
+            assert_eq!(svc.ask("/readyz").status, 200, "a pool that is busy is reachable");
+            go(&svc);
+            assert!(rival.response().contains("waited") && next.join().unwrap().contains("waited"));
+        });
         assert_eq!(svc.get("/pid.php").status, 200);
         has_lost(&svc, 0);
     }
