@@ -28,6 +28,11 @@ void shim_output_recover(void);
 unsigned shim_mutexes_held(void);
 void shim_mutexes_return_to(unsigned count);
 
+/* ---- Suspended fibers (fibers.c) ---- */
+
+/* After a bailout: ends the fibers that are suspended, without running script code. Call before the objects are freed. */
+void shim_fibers_bail_out(const struct _zend_objects_store *objects);
+
 /* ---- The end of a stack (overflow.c) ---- */
 
 /* Call while extensions start: all threads, this one included, copy PHP's table of directives afterwards. */

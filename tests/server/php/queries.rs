@@ -81,6 +81,21 @@ function ends_inside(string $n): mixed
     $outer->createFunction('asks', fn () => $inner->exec('SELECT ends()'));
     return $outer->exec('INSERT INTO t SELECT asks()');
 }
+/** Ends while a fiber is suspended in a callback. */
+function ends_beside(string $n): mixed
+{
+    [$name, $callback, $call, $end] = explode('.', $n);
+    $db = open($name);
+    $db->exec('BEGIN IMMEDIATE');
+    $sql = add_callback($db, $callback, fn () => Fiber::suspend());
+    $fiber = new Fiber(fn () => match ($call) {
+        'exec' => $db->exec($sql),
+        'query' => $db->query($sql),
+        'prepare' => $db->prepare($sql)->execute(),
+    });
+    $fiber->start();
+    return end_by($end);
+}
 /** Uses the connection whose function ended the script, in a shutdown function. */
 function uses_afterwards(string $n): mixed
 {
@@ -192,6 +207,28 @@ fn a_jump_out_of_a_statement_inside_another_leaves_both() {
         for place in PLACES {
             for n in ["pdo.fatal", "shared.memory", "sqlite3.fatal", "sqlite3.exit", "pdo.exception"] {
                 ends(server, &format!("ends_inside{place}"), n);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_jump_beside_a_fiber_in_a_statement_leaves_nothing_locked() {
+    server().in_each_mode(|server| {
+        assert_eq!(server.tell("creates"), "true");
+        for place in PLACES {
+            for (name, callbacks) in CALLBACKS {
+                for callback in callbacks {
+                    for call in ["exec", "query", "prepare"] {
+                        for end in ["memory", "fatal", "exception"] {
+                            ends(
+                                server,
+                                &format!("ends_beside{place}"),
+                                &format!("{name}.{callback}.{call}.{end}"),
+                            );
+                        }
+                    }
+                }
             }
         }
     });
