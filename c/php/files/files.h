@@ -25,6 +25,11 @@ void shim_paths_install(void);
  * relative paths that C libraries open (cookies of libcurl, databases that SQLite attaches, names of Unix sockets). */
 void shim_directory_follow(void);
 
+/* ---- Locks of databases (database_locks.c) ---- */
+
+/* Makes SQLite's locks independent of descriptors that others close. Call before each connection is opened. */
+void shim_database_locks_install(void);
+
 /* ---- Segments of shared memory (shared_memory.c) ---- */
 
 /* Call once, after PHP's modules have started. */

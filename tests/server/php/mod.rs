@@ -4,6 +4,7 @@ mod archives;
 mod backends;
 mod children;
 mod clients;
+mod database_locks;
 mod databases;
 mod end;
 mod extensions;
