@@ -10,7 +10,8 @@ trait ShutdownOperations
             Fault::here();
             // A collector may free it in the middle of its own request or of another one.
             $now = (string) svc_request_id();
-            if ($is_due && ($is_certain || $now === '' || ($now === $request && ob_get_level() === 0))) {
+            $is_at_end = $now === $request && ob_get_level() === 0 && $this->in_buffer === 0;
+            if ($is_due && ($is_certain || $now === '' || $is_at_end)) {
                 $is_due = false;
                 $this->is_over = true;
                 $this->fibers[] = false;

@@ -238,7 +238,8 @@ trait Streams
         header_register_callback(function () use ($ops) {
             // A response without output sends its header after the request was torn down.
             $was_over = $this->is_over;
-            $this->is_over = !in_array('run', array_column(debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS), 'function'), true);
+            $calls = array_column(debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS), 'function');
+            $this->is_over = $was_over || !in_array('run', $calls, true);
             $this->in_handler++;
             $this->in_buffer++;
             $this->run($ops);
