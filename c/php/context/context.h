@@ -225,6 +225,8 @@ typedef struct shim_wait_table {
     /* flock(), and fcntl() with a command that waits for a lock; `call` is the function of libc. */
     int (*for_lock)(int descriptor, int operation);
     int (*for_record_lock)(int descriptor, int command, void *lock, int (*call)(int, int, ...));
+    /* usleep() of a library, or of PHP. Returns false if the thread has to pause. */
+    bool (*pause)(useconds_t duration, const void *caller);
     /* Whether the request can wait for a process on behalf of this code; NULL stands for svc's own. */
     bool (*can_wait_for_process)(const void *caller);
     /* Waits until the descriptor is readable; a negative one could not be opened. */

@@ -1,5 +1,6 @@
-/* Waits that PHP restarts after EINTR: time_sleep_until() and sem_acquire(). Without these definitions, the signal of the
- * time limit would not end them: the thread would wait until that time, or until the semaphore is released. */
+/* Waits that PHP restarts after EINTR: time_sleep_until(), sem_acquire(), and session handlers that poll for their lock.
+ * Without these definitions, the signal of the time limit would not end them: the thread would wait until that time, or
+ * until the semaphore or the session is released. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <sys/sem.h>
 #include <time.h>
+#include <unistd.h>
 
 static bool is_futile(int result, int error)
 {
@@ -38,4 +40,18 @@ int semop(int semaphores, struct sembuf *operations, size_t count)
     shim_execution_timer_insists(false);
     errno = is_futile(result, error) ? ECANCELED : error;
     return result;
+}
+
+/* A caller that polls does not depend on the length of the pause. */
+int usleep(useconds_t duration)
+{
+    if (shim_current == NULL) {
+        return LIBC(usleep)(duration);
+    }
+    const bool has_paused = shim_wait_hooks.pause != NULL && shim_wait_hooks.pause(duration, SHIM_CALLER);
+    const int result = has_paused ? 0 : LIBC(usleep)(duration);
+    if (!shim_waits_for_session()) {
+        return result;
+    }
+    return shim_is_over() ? shim_give_up() : 0;
 }

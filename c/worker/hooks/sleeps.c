@@ -108,20 +108,10 @@ static ZEND_FUNCTION(time_sleep_until_in_fiber)
     php_time_sleep_until_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-void shim_sleeps_install(void)
-{
-    php_sleep_handler = shim_function_replace("sleep", ZEND_FN(sleep_in_fiber));
-    php_usleep_handler = shim_function_replace("usleep", ZEND_FN(usleep_in_fiber));
-    php_time_nanosleep_handler = shim_function_replace("time_nanosleep", ZEND_FN(time_nanosleep_in_fiber));
-    php_time_sleep_until_handler = shim_function_replace("time_sleep_until", ZEND_FN(time_sleep_until_in_fiber));
-}
-
 /* ---- pauses of C code that polls for a lock ---- */
 
-/* The executable defines usleep() before libc does.
- *
- * Two callers release their thread while they pause, because a request of the same thread may hold the lock, and polling is
- * futile until that request continues:
+/* Two callers of usleep() release their thread while they pause, because a request of the same thread may hold the lock,
+ * and polling is futile until that request continues:
  *
  *  - Session handlers, such as Redis's, with any setting, as for the lock of a session file.
  *  - SQLite, which waits for the lock of its database (busy_timeout), if connections have owners: another request may then
@@ -136,32 +126,32 @@ static bool is_sqlite(const void *caller)
     return strncmp(shim_library_at(caller), ZEND_STRL("libsqlite3")) == 0;
 }
 
-static void pause_in_fiber(useconds_t duration, shim_wait_purpose purpose)
+static bool pause_in_fiber(useconds_t duration, shim_wait_purpose purpose)
 {
-    if (!shim_is_over() &&
-        shim_park_until(shim_now() + (int64_t)duration * 1000, purpose) == SHIM_NEVER_PARKED) {
-        /* A caller that polls does not depend on the length of the pause: ignore EINTR. */
-        (void)LIBC(usleep)(duration);
-    }
+    return shim_is_over() || shim_park_until(shim_now() + (int64_t)duration * 1000, purpose) != SHIM_NEVER_PARKED;
 }
 
-int usleep(useconds_t duration)
+static bool pause_for_lock(useconds_t duration, const void *caller)
 {
-    if (shim_current == NULL) {
-        return LIBC(usleep)(duration);
-    }
     if (shim_waits_for_session()) {
-        pause_in_fiber(duration, SHIM_WAITS_FOR_SESSION);
-        return shim_is_over() ? shim_give_up() : 0;
+        return pause_in_fiber(duration, SHIM_WAITS_FOR_SESSION);
     }
-    if (!shim_hook_is_on(SHIM_HOOK_NET) || !is_sqlite(SHIM_CALLER)) {
-        return LIBC(usleep)(duration);
+    if (!shim_hook_is_on(SHIM_HOOK_NET) || !is_sqlite(caller)) {
+        return false;
     }
     const shim_obstacle obstacle = shim_fiber_obstacle();
     if (obstacle != SHIM_NO_OBSTACLE) {
         shim_hook_blocks(SHIM_HOOK_NET, obstacle);
-        return LIBC(usleep)(duration);
+        return false;
     }
-    pause_in_fiber(duration, SHIM_WAITS_FOR_OTHERS);
-    return 0;
+    return pause_in_fiber(duration, SHIM_WAITS_FOR_OTHERS);
+}
+
+void shim_sleeps_install(void)
+{
+    php_sleep_handler = shim_function_replace("sleep", ZEND_FN(sleep_in_fiber));
+    php_usleep_handler = shim_function_replace("usleep", ZEND_FN(usleep_in_fiber));
+    php_time_nanosleep_handler = shim_function_replace("time_nanosleep", ZEND_FN(time_nanosleep_in_fiber));
+    php_time_sleep_until_handler = shim_function_replace("time_sleep_until", ZEND_FN(time_sleep_until_in_fiber));
+    shim_wait_hooks.pause = pause_for_lock;
 }
