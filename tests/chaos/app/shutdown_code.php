@@ -6,7 +6,8 @@ trait ShutdownOperations
     {
         $request = svc_request_id();
         $is_due = true;
-        $run = function (bool $is_certain) use ($request, $ops, $end, &$is_due): void {
+        $is_cycle = !in_array($place, ['buffer', 'session'], true) && in_array($keeper, ['cycle', 'lost'], true);
+        $run = function (bool $is_certain) use ($request, $ops, $end, $is_cycle, &$is_due): void {
             Fault::here();
             // A collector may free it in the middle of its own request or of another one.
             $now = (string) svc_request_id();
@@ -16,7 +17,8 @@ trait ShutdownOperations
                 $this->is_over = true;
                 $this->fibers[] = false;
                 $this->run($ops);
-                $this->end_by($end);
+                // The model does not know which cycles a worker collects before the end of their request.
+                $this->end_by($is_cycle && $now !== '' && !ShutdownCode::$is_classic ? 'quiet' : $end);
             }
         };
         match ($place) {
@@ -111,6 +113,7 @@ trait ShutdownOperations
 /** Objects whose end runs code of the script, and the references that keep them until then. */
 final class ShutdownCode
 {
+    public static bool $is_classic = false;
     /** More objects would only repeat the same work at the end of the thread. */
     private const HELD_MAX = 12;
     private static array $held = [];

@@ -26,5 +26,6 @@ try {
     $is_classic = true;
 }
 if ($is_classic) {
+    ShutdownCode::$is_classic = true;
     $handler();
 }
