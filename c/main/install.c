@@ -163,6 +163,7 @@ static const step after_modules[] = {
     {.install = shim_functions_override},
     {.install = shim_paths_install},
     {.install = shim_shared_memory_install},
+    {.install = shim_database_locks_install},
 #ifdef SVC_WORKER
     {.install = shim_sleeps_install},
     {.install = install_hooks},

@@ -22,7 +22,6 @@
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
-#include "php/files/files.h"
 #include "php/libc/libc.h"
 
 #include <dlfcn.h>
@@ -323,7 +322,6 @@ int sqlite3_set_authorizer(sqlite3 *database, authorizer *php, void *data)
 
 int sqlite3_open_v2(const char *name, sqlite3 **database, int flags, const char *system)
 {
-    shim_database_locks_install();
     const int code = CALL(sqlite3_open_v2, SQLITE_ERROR, name, database, flags, system);
     if (code == SQLITE_OK) {
         (void)sqlite3_set_authorizer(*database, NULL, NULL);

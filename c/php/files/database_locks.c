@@ -171,7 +171,7 @@ static void forget_table(void)
     pthread_mutex_unlock(&mutex);
 }
 
-static void install(void)
+void shim_database_locks_install(void)
 {
     static const char *const libraries[] = {"libsqlite3.so.0"};
     sqlite3_vfs *(*const find)(const char *) =
@@ -183,10 +183,4 @@ static void install(void)
     pthread_atfork(lock_table, unlock_table, forget_table);
     vfs->set_system_call(vfs, "fcntl", (void (*)(void))control_descriptor);
     vfs->set_system_call(vfs, "close", (void (*)(void))close_descriptor);
-}
-
-void shim_database_locks_install(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, install);
 }

@@ -27,7 +27,7 @@ void shim_directory_follow(void);
 
 /* ---- Locks of databases (database_locks.c) ---- */
 
-/* Makes SQLite's locks independent of descriptors that others close. Call before each connection is opened. */
+/* Makes SQLite's locks independent of descriptors that others close. Call once, after PHP's modules have started. */
 void shim_database_locks_install(void);
 
 /* ---- Segments of shared memory (shared_memory.c) ---- */
