@@ -47,6 +47,8 @@ typedef struct shim_context {
     zend_resource *body;
     /* svc_finish_request() has ended the response; later output is discarded. */
     bool finished;
+    /* Whether its script has ended, and the last code runs: shutdown functions, destructors, output callbacks. */
+    bool is_in_last_code;
     /* The host reported that the client has disconnected. */
     bool refused;
     /* zend_error_cb saw an error that ends the script. */

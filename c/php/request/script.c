@@ -263,6 +263,7 @@ static void shut_down(void)
 {
     volatile bool ended = false;
     is_shutting_down = true;
+    shim_current->is_in_last_code = true;
     shim_execution_timer_hold();
     zend_try {
         php_request_shutdown(NULL);

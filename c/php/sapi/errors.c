@@ -107,10 +107,10 @@ static void bail_out_of_compiler(int type, zend_string *file, const uint32_t lin
     PG(log_errors) = logs;
 }
 
-/* Ends the response if the limit has expired after the end of the output, where PHP continues after each bailout. */
+/* Ends the response if the limit has expired in the last code, where PHP continues after each bailout, and sends the output. */
 static void report_late_limit(shim_context *context)
 {
-    if (context->timed_out && !context->finished && context->host != NULL && (OG(flags) & PHP_OUTPUT_ACTIVATED) == 0) {
+    if (context->timed_out && !context->finished && context->host != NULL && context->is_in_last_code) {
         shim_host.io.time_limit(context->host);
         context->finished = true;
     }
@@ -171,9 +171,9 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
         shim_request_failed(is_ours_to_bail_out(type));
         shim_execution_timer_taken();
-        report_late_limit(shim_current);
         /* Errors that report exceptions do not bail out. */
         SHIM_CALL_REQUEST_HOOKS(fail, &record, (type & E_DONT_BAIL) != 0);
+        report_late_limit(shim_current);
     }
     shorten_backtrace();
     error_in_progress = &record;

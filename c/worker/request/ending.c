@@ -241,6 +241,7 @@ static void complete_response(shim_fiber *fiber, const shim_checkpoint *here)
     }
     zend_llist_clean(&PG(tick_functions));
     recover(fiber, here);
+    context->is_in_last_code = true;
     call_shutdown_functions(here);
     if (is_of_own_loop(fiber)) {
         (void)shim_step_call(here, shim_first_request_boot_take);

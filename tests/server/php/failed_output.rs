@@ -89,3 +89,44 @@ fn a_failure_before_the_head_is_a_whole_500_of_any_length() {
         assert_eq!((response.status, response.is_whole), (200, false), "{mode} {path}");
     }
 }
+
+/// Output of about `size` bytes, and a limit that expires after the end of the script.
+const LATE: &str = r"
+class AtEnd { public function __destruct() { while (true) { } } }
+function handle(): void
+{
+    if (!isset($_GET['size'])) { return; }
+    http_response_code((int) $_GET['status']);
+    ob_start();
+    echo str_repeat('x', (int) $_GET['size']);
+    switch ($_GET['where']) {
+        case 'shutdown': register_shutdown_function(static function () { set_time_limit(1); while (true) { } }); break;
+        case 'destructor': register_shutdown_function(static function () { set_time_limit(1); new AtEnd(); }); break;
+        case 'callback': ob_start(static function () { set_time_limit(1); while (true) { } }); break;
+    }
+}
+";
+
+#[test]
+fn a_limit_that_expires_after_the_script_is_a_whole_504_of_any_length() {
+    let modes = if cfg!(feature = "worker") { &ENTRIES[..] } else { &ENTRIES[..1] };
+    for (mode, entry) in modes {
+        let script = format!("<?php {LATE} {entry}");
+        let settings = [
+            ("PHP_WORKERS", "1"),
+            ("ENTRY_FILE", "index.php"),
+            ("WORKER_MODE_ENABLED", if *mode == "classic" { "false" } else { "true" }),
+        ];
+        let svc = Svc::start_with(&[("index.php", &script)], &settings, &["display_errors=0"]);
+        for place in ["shutdown", "destructor", "callback"] {
+            for (size, status) in [(0, 200), (100, 418), (100_000, 200)] {
+                let path = format!("/?where={place}&size={size}&status={status}");
+                for response in [svc.get(&path), Http2Client::connect(svc.main()).get(&path)] {
+                    assert_eq!((response.status, response.is_whole), (504, true), "{mode} {path}");
+                }
+            }
+        }
+        svc.assert_metric("svc_request_cancelled_total{reason=\"timeout\"}", 18.0);
+        svc.assert_metric("svc_dropped_requests_total", 0.0);
+    }
+}
