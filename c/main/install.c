@@ -179,6 +179,7 @@ static const step after_modules[] = {
     {.install = shim_stream_guard_install},
     {.install = shim_interrupts_install},
     {.install = shim_fiber_class_install},
+    {.install = shim_suspended_fibers_install},
 #ifdef SVC_WORKER
     {.install = shim_input_install},
     {.install = shim_loading_install},

@@ -31,7 +31,9 @@ void shim_mutexes_return_to(unsigned count);
 /* ---- Suspended fibers (fibers.c) ---- */
 
 /* After a bailout: ends the fibers that are suspended, without running script code. Call before the objects are freed. */
-void shim_fibers_bail_out(const struct _zend_objects_store *objects);
+void shim_suspended_fibers_bail_out(const struct _zend_objects_store *objects);
+/* Call once, after PHP's modules have started. */
+void shim_suspended_fibers_install(void);
 
 /* ---- The end of a stack (overflow.c) ---- */
 

@@ -1,21 +1,20 @@
 /* Fibers that are suspended when their script has bailed out.
  *
  * After a bailout, PHP calls no destructors, but it is the destructor of a fiber that unwinds its stack. The stack would
- * stay mapped, and a library whose callback the fiber is suspended in would stay in the middle of its function: SQLite with
- * its mutexes locked, libcurl with the handle in use. Each of these fibers therefore bails out, too. Unlike the destructor,
- * this runs no `finally` block. */
+ * stay mapped, and a library that has called the fiber back would never return: SQLite would keep its mutexes locked, and
+ * libcurl its handle in use. These fibers therefore bail out, too, when they are freed, and all that remain do so before
+ * the objects of their connections are freed. Unlike the destructor, this runs no `finally` block. The values on the stack
+ * are not released, like everything else that the script held. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 
 #include <zend_fibers.h>
 
-static zend_fiber *suspended_fiber(zend_object *object)
+static zend_object_free_obj_t php_free_fiber;
+
+static bool is_suspended(const zend_fiber *fiber)
 {
-    if (!IS_OBJ_VALID(object) || object->ce != zend_ce_fiber) {
-        return NULL;
-    }
-    zend_fiber *fiber = (zend_fiber *)object;
-    return fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED && fiber->caller == NULL ? fiber : NULL;
+    return fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED && fiber->caller == NULL;
 }
 
 /* Resumes the fiber as the end of a fiber that has bailed out resumes its caller. */
@@ -30,12 +29,27 @@ static void bail_out(zend_fiber *fiber)
     EG(active_fiber) = active;
 }
 
-void shim_fibers_bail_out(const zend_objects_store *objects)
+static void free_fiber(zend_object *object)
+{
+    if (CG(unclean_shutdown) && is_suspended((zend_fiber *)object)) {
+        bail_out((zend_fiber *)object);
+    }
+    php_free_fiber(object);
+}
+
+void shim_suspended_fibers_bail_out(const zend_objects_store *objects)
 {
     for (uint32_t i = 1; CG(unclean_shutdown) && i < objects->top; i++) {
-        zend_fiber *fiber = suspended_fiber(objects->object_buckets[i]);
-        if (fiber != NULL) {
-            bail_out(fiber);
+        zend_object *object = objects->object_buckets[i];
+        if (IS_OBJ_VALID(object) && object->ce == zend_ce_fiber && is_suspended((zend_fiber *)object)) {
+            bail_out((zend_fiber *)object);
         }
     }
+}
+
+void shim_suspended_fibers_install(void)
+{
+    zend_object_handlers *handlers = (zend_object_handlers *)zend_ce_fiber->default_object_handlers;
+    php_free_fiber = handlers->free_obj;
+    handlers->free_obj = free_fiber;
 }

@@ -111,7 +111,7 @@ void ZEND_FASTCALL zend_objects_store_free_object_storage(zend_objects_store *ob
         LIBC(zend_objects_store_free_object_storage)(objects, fast_shutdown);
         return;
     }
-    shim_fibers_bail_out(objects);
+    shim_suspended_fibers_bail_out(objects);
     while (!ended) {
         zend_try {
             LIBC(zend_objects_store_free_object_storage)(objects, fast_shutdown);

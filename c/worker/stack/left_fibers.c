@@ -99,24 +99,8 @@ void shim_left_fibers_drop(uint64_t request)
     }
 }
 
-static zend_object_free_obj_t php_free_fiber;
-
-/* Frees a fiber and, after a fatal error, its stack. PHP then runs no destructors, although the destructor of a fiber
- * is what frees its stack. The values on the stack are not released, like everything else that the script held. */
-static void free_fiber(zend_object *object)
-{
-    zend_fiber *fiber = (zend_fiber *)object;
-    if (CG(unclean_shutdown) && fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
-        shim_stack_drop(fiber);
-    }
-    php_free_fiber(object);
-}
-
 void shim_left_fibers_install(void)
 {
-    zend_object_handlers *handlers = (zend_object_handlers *)zend_ce_fiber->default_object_handlers;
-    php_free_fiber = handlers->free_obj;
-    handlers->free_obj = free_fiber;
     shim_function_set_fill(&callers, caller_names, SHIM_COUNT(caller_names));
     shim_function_set_fill(&suspending, suspending_names, SHIM_COUNT(suspending_names));
 }
