@@ -21,6 +21,14 @@ void shim_request_failed(bool is_lost)
     }
 }
 
+void shim_answer_time_limit(shim_context *context)
+{
+    if (context->timed_out && context->fatal && !context->finished && context->host != NULL) {
+        shim_host.io.time_limit(context->host);
+        context->finished = true;
+    }
+}
+
 shim_outcome shim_outcome_of(const shim_context *context)
 {
     if (context->fatal) {

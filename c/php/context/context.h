@@ -101,6 +101,9 @@ static inline void *shim_request_host(void)
 /* Call when an error ends the current request, or its script; `is_lost`: by a bailout that costs the worker. */
 void shim_request_failed(bool is_lost);
 
+/* Ends the response if the time limit has ended the script: the client does not wait for the rest of its code. */
+void shim_answer_time_limit(shim_context *context);
+
 /* Returns the outcome of the request, given its flags so far. */
 shim_outcome shim_outcome_of(const shim_context *context);
 

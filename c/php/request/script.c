@@ -358,11 +358,7 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
     } else {
         context.fatal = true;
     }
-    if (context.timed_out && context.fatal && !context.finished) {
-        /* The client gets the end of the response now, not after the shutdown functions. */
-        shim_host.io.time_limit(host);
-        context.finished = true;
-    }
+    shim_answer_time_limit(&context);
     if (CG(unclean_shutdown)) {
         shim_mutexes_return_to(0);
         shim_output_recover();

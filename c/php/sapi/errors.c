@@ -107,15 +107,6 @@ static void bail_out_of_compiler(int type, zend_string *file, const uint32_t lin
     PG(log_errors) = logs;
 }
 
-/* Ends the response if the limit has expired in the last code, where PHP continues after each bailout, and sends the output. */
-static void report_late_limit(shim_context *context)
-{
-    if (context->timed_out && !context->finished && context->host != NULL && context->is_in_last_code) {
-        shim_host.io.time_limit(context->host);
-        context->finished = true;
-    }
-}
-
 /* The number of frames that are kept of a fatal error's backtrace. */
 enum { FRAMES = 1000 };
 
@@ -173,7 +164,10 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         shim_execution_timer_taken();
         /* Errors that report exceptions do not bail out. */
         SHIM_CALL_REQUEST_HOOKS(fail, &record, (type & E_DONT_BAIL) != 0);
-        report_late_limit(shim_current);
+        /* After each bailout of the last code, PHP continues and sends the output. */
+        if (shim_current->is_in_last_code) {
+            shim_answer_time_limit(shim_current);
+        }
     }
     shorten_backtrace();
     error_in_progress = &record;

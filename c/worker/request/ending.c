@@ -235,10 +235,7 @@ static bool is_of_own_loop(const shim_fiber *fiber)
 static void complete_response(shim_fiber *fiber, const shim_checkpoint *here)
 {
     shim_context *context = &fiber->context;
-    if (context->timed_out && context->fatal && !context->finished) {
-        shim_host.io.time_limit(context->host);
-        context->finished = true;
-    }
+    shim_answer_time_limit(context);
     zend_llist_clean(&PG(tick_functions));
     recover(fiber, here);
     context->is_in_last_code = true;
