@@ -1,10 +1,9 @@
 /* Locks that SQLite takes on its files.
  *
- * SQLite uses the record locks of POSIX, which belong to the process: the kernel drops all of them when the process
- * closes any descriptor of the file. SQLite itself never does so, but any other request does: md5_file(), copy(), a
- * download of the file. Another process could then write while a request holds a transaction. Here they are locks of an
- * open file description instead (F_OFD_SETLK), which conflict with those of other processes just the same. SQLite can be
- * given its system calls (sqlite3_vfs.xSetSystemCall()).
+ * SQLite uses POSIX record locks. They belong to the process, and the kernel drops all of them when the process closes any
+ * descriptor of the file. SQLite avoids that, but other requests do not: md5_file(), copy(), a download of the file. Another
+ * process could then write while a request holds a transaction. SQLite therefore gets system calls (sqlite3_vfs,
+ * xSetSystemCall()) that take open file description locks (F_OFD_SETLK). Other processes conflict with both kinds.
  *
  * SQLite locks a file once for all connections of the process, through the descriptor of any of them. All locks on a file
  * therefore go through one description, which is opened for them.
@@ -103,7 +102,7 @@ static locked_file *file_of(int descriptor)
     return by_descriptor.list[index];
 }
 
-/* Without /proc, or if the file system does not know the locks of descriptions, SQLite keeps those of POSIX. */
+/* Without /proc, or if the file system has no open file description locks, SQLite keeps its POSIX locks. */
 static int lock_record(int descriptor, int command, struct flock *lock)
 {
     pthread_mutex_lock(&mutex);

@@ -52,7 +52,7 @@ function opens_by(string $way): bool
         match ($way) {
             'md5_file' => md5_file($file),
             'copy' => copy($file, sys_get_temp_dir() . '/copied'),
-            'include' => strlen(file_get_contents($file)),
+            'file_get_contents' => strlen(file_get_contents($file)),
             'finfo' => (new finfo())->file($file),
             'pdo', 'sqlite3', 'read-only' => open($way),
         };
@@ -83,7 +83,7 @@ function writes(string $driver): bool
 "#;
 
 const DRIVERS: [&str; 2] = ["pdo", "sqlite3"];
-const WAYS: [&str; 7] = ["md5_file", "copy", "include", "finfo", "pdo", "sqlite3", "read-only"];
+const WAYS: [&str; 7] = ["md5_file", "copy", "file_get_contents", "finfo", "pdo", "sqlite3", "read-only"];
 
 /// Writes to the database, empties its write-ahead log, or holds a lock until the standard input ends.
 const OTHER: &str = r#"
@@ -105,7 +105,7 @@ except sqlite3.OperationalError as error:
     print('locked' if 'locked' in str(error) else error)
 "#;
 
-/// Debian's own Python has SQLite.
+/// Debian's own Python has SQLite. Starts another process on the database.
 fn other(server: &TaskSvc, action: &str) -> Command {
     let mut command = Command::new("/usr/bin/python3");
     command.args(["-c", OTHER]).arg(server.path("public/data.bin")).arg(action);
@@ -132,6 +132,17 @@ fn server() -> TaskServer {
     TaskServer::new(CODE).set("PHP_WORKERS", "3")
 }
 
+/// Starts a server with a database in each journal mode.
+fn with_each_journal(check: impl Fn(&TaskSvc)) {
+    for journal in ["delete", "wal"] {
+        println!("{journal}");
+        server().in_each_mode(|server| {
+            assert_eq!(server.send("creates", journal).response().text(), "true");
+            check(server);
+        });
+    }
+}
+
 /// Has a request hold a lock while others open the files, and asserts that another process is kept out until the request
 /// releases it.
 #[track_caller]
@@ -145,7 +156,7 @@ fn keeps_out(server: &TaskSvc, function: &str, n: &str, action: &str, ways: &[&s
         assert_eq!(response.text(), "true", "{way}");
         assert_eq!(other_process(server, action), "locked", "{function} {n}: {way}");
     }
-    let _ = server.svc.get("/data.bin");
+    assert_eq!(server.svc.get("/data.bin").status, 200);
     assert_eq!(other_process(server, action), "locked", "{function} {n}: a download");
     server.mark("release");
     assert_eq!(client.response().text(), "true");
@@ -180,36 +191,28 @@ fn another_process_is_kept_out_while_requests_read_the_file() {
 
 #[test]
 fn another_process_is_kept_out_after_a_child_has_ended() {
-    for journal in ["delete", "wal"] {
-        server().in_each_mode(|server| {
-            assert_eq!(server.send("creates", journal).response().text(), "true");
-            for driver in DRIVERS {
-                keeps_out(server, "holds_and_forks", driver, "write", &[]);
-            }
-        });
-    }
+    with_each_journal(|server| {
+        for driver in DRIVERS {
+            keeps_out(server, "holds_and_forks", driver, "write", &[]);
+        }
+    });
 }
 
 #[test]
 fn requests_are_kept_out_by_another_process() {
-    for journal in ["delete", "wal"] {
-        server().in_each_mode(|server| {
-            assert_eq!(server.send("creates", journal).response().text(), "true");
-            for driver in DRIVERS {
-                let mut child = hold(server);
-                for way in WAYS {
-                    assert_eq!(server.send("opens_by", way).response().text(), "true", "{way}");
-                    let answer = server.send("writes", driver).response().text();
-                    assert!(answer.contains("database is locked"), "{driver}: {answer}");
-                }
-                drop(child.stdin.take());
-                child.wait().unwrap();
-                eventually("the lock is released", || {
-                    server.send("writes", driver).response().text() == "true"
-                });
+    with_each_journal(|server| {
+        for driver in DRIVERS {
+            let mut child = hold(server);
+            for way in WAYS {
+                assert_eq!(server.send("opens_by", way).response().text(), "true", "{way}");
+                let answer = server.send("writes", driver).response().text();
+                assert!(answer.contains("database is locked"), "{driver}: {answer}");
             }
-        });
-    }
+            drop(child.stdin.take());
+            child.wait().unwrap();
+            eventually("the lock is released", || server.send("writes", driver).response().text() == "true");
+        }
+    });
 }
 
 #[test]
