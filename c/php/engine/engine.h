@@ -100,6 +100,11 @@ void shim_memory_limit_after_bailout(void);
 /* Call when a worker boots: there is no memory left behind. */
 void shim_memory_limit_forget(void);
 
+/* ---- Patterns of mbstring (patterns.c) ---- */
+
+/* Call once, after PHP's modules have started. */
+void shim_patterns_install(void);
+
 /* ---- Corrections of PHP's class Fiber (fiber_class.c) ---- */
 
 void shim_fiber_class_install(void);

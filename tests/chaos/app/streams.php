@@ -285,7 +285,7 @@ trait Streams
     private function do_shell(): void
     {
         putenv("CHAOS_SHELL=$this->id");
-        $text = trim((string) shell_exec('echo $CHAOS_SHELL; pwd; umask'));
+        $text = trim((string) shell_exec('exec 2>/dev/null; echo $CHAOS_SHELL; pwd; umask'));
         $this->own['CHAOS_SHELL'] = [static fn () => getenv('CHAOS_SHELL'), $this->id];
         $expected = sprintf("%s\n%s\n%04o", $this->id, getcwd(), umask());
         if ($text !== $expected) {

@@ -50,6 +50,72 @@ fn a_number_that_is_too_large_for_libgmp_is_a_fatal_error() {
     });
 }
 
+/// Callbacks that compile the pattern which calls them with other options or in another encoding, and then end in some way.
+const PATTERNS: &str = r"
+function compile(int $n): void
+{
+    mb_ereg_replace('a(b)', 'x', 'ab', $n % 2 ? 'i' : 'x');
+    $before = mb_regex_encoding();
+    mb_regex_encoding($n % 3 ? 'EUC-JP' : 'UTF-8');
+    mb_ereg('a(b)', 'ab');
+    mb_regex_encoding($before);
+    for ($i = 0; $i < 8; $i++) { mb_ereg('(c' . $n . ')' . str_repeat('(d)', $i), 'cd'); }
+}
+function replace(?Closure $then = null): string
+{
+    $n = 0;
+    return mb_ereg_replace_callback('a(b)', function () use (&$n, $then) {
+        compile(++$n);
+        if ($n === 50 && $then) { $then(); }
+        return 'y';
+    }, str_repeat('ab ', 100));
+}
+function in_fiber(Closure $begin): string
+{
+    $fiber = new Fiber(fn () => replace(fn () => Fiber::suspend()));
+    $fiber->start();
+    compile(0);
+    return $begin($fiber);
+}
+function operations(): array
+{
+    return [
+        'return' => fn () => replace(),
+        'nested' => fn () => replace(fn () => replace()),
+        'wait' => fn () => replace(fn () => nap()),
+        'throw' => function () { try { replace(fn () => throw new Exception()); } catch (Exception) { return replace(); } },
+        'resumed' => fn () => in_fiber(function ($fiber) { $fiber->resume(); return $fiber->getReturn(); }),
+        'dropped' => fn () => in_fiber(function ($fiber) { unset($fiber); return replace(); }),
+        'left' => fn () => in_fiber(function ($fiber) { $GLOBALS['left'] = $fiber; return replace(); }),
+        'memory' => fn () => replace(fn () => str_repeat('x', PHP_INT_MAX >> 4)),
+        'limit' => fn () => replace(function () { set_time_limit(1); for (;;); }),
+        'fatal beside a fiber' => fn () => in_fiber(fn () => str_repeat('x', PHP_INT_MAX >> 4)),
+        'exit' => fn () => replace(fn () => exit),
+    ];
+}
+function names(string $n): string { return implode('|', array_keys(operations())); }
+function replaces(string $n): string { return operations()[strtr($n, '-', ' ')]() === str_repeat('y ', 100) ? 'whole' : 'torn'; }
+";
+
+#[test]
+fn a_pattern_lives_as_long_as_the_call_whose_callback_compiles_it_again() {
+    let server = TaskServer::new(PATTERNS).set("PHP_WORKERS", "1").directive("memory_limit=128M");
+    server.in_each_mode(|running| {
+        let names = running.tell("names");
+        for name in names.trim_matches('"').split('|') {
+            for place in PLACES {
+                let response = running.send(&format!("replaces{place}"), &name.replace(' ', "-")).response();
+                let ends = ["memory", "limit", "fatal beside a fiber", "exit"].contains(&name);
+                assert!(ends || response.text() == "\"whole\"", "{name}{place}: {response:?}");
+                let next = format!("replaces{place}");
+                eventually("the server goes on", || {
+                    running.send(&next, "return").response().text() == "\"whole\""
+                });
+            }
+        }
+    });
+}
+
 #[test]
 fn standard_input_is_empty() {
     let root = written(&[(
