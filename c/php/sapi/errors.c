@@ -148,6 +148,16 @@ static shim_log error_record(int type, zend_string *file, uint32_t line, zend_st
     };
 }
 
+/* While PHP reports that memory has run out, it discards the output buffers and calls their callbacks, without a limit on
+ * memory. After infinite recursion, each backtrace that they made would have millions of frames: gigabytes of the whole
+ * server's memory. A bailout, which always follows, forgets the frames anyway. */
+static void hide_frames_if_memory_is_exhausted(int type)
+{
+    if ((type & E_ERROR) != 0 && zend_alloc_in_memory_limit_error_reporting()) {
+        EG(current_execute_data) = NULL;
+    }
+}
+
 static void observe_error(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
     const shim_log record = error_record(type, file, line, message);
@@ -172,6 +182,8 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     shorten_backtrace();
     error_in_progress = &record;
     const bool is_bailing_out = is_ours_to_bail_out(type);
+    zend_execute_data *const frame = EG(current_execute_data);
+    hide_frames_if_memory_is_exhausted(type);
     /* Bails out if the error ends the script; the pointer into this frame must have been cleared by then. */
     zend_try {
         next_error_cb(is_bailing_out ? type | E_DONT_BAIL : type, file, line, message);
@@ -179,6 +191,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         error_in_progress = NULL;
         zend_bailout();
     } zend_end_try();
+    EG(current_execute_data) = frame;
     error_in_progress = NULL;
     if (is_bailing_out) {
         shim_memory_limit_apply();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use svc_testing::client::{Response, eventually};
-use svc_testing::tasks::{TaskServer, everywhere};
+use svc_testing::tasks::{PLACES, TaskServer, everywhere};
 use svc_testing::{Svc, c};
 
 const RUN: &str = "<?php eval(file_get_contents('php://input'));";
@@ -133,6 +133,56 @@ fn endless_recursion_ends_one_request_only() {
     );
     assert_eq!(caught.text(), "Maximum call stack size of");
     is_well(&svc);
+}
+
+#[test]
+fn output_callbacks_after_endless_recursion_see_no_frames_of_it() {
+    const CODE: &str = r"
+function recurse(): void { (fn ($again) => $again($again))(fn ($again) => $again($again)); }
+function deep(string $kind): void
+{
+    ob_start(function () use ($kind) {
+        $trace = match ($kind) {
+            'exception' => (new Exception())->getTrace(),
+            'error' => (fn () => (new Error())->getTrace())(),
+            'debug' => debug_backtrace(),
+            'warning' => (function () {
+                set_error_handler(function () use (&$trace) { $trace = debug_backtrace(); return true; });
+                trigger_error('one', E_USER_WARNING);
+                restore_error_handler();
+                return $trace;
+            })(),
+            'fiber' => (function () {
+                $fiber = new Fiber(fn () => Fiber::suspend(debug_backtrace()));
+                return $fiber->start();
+            })(),
+        };
+        mark('frames', $kind . ' ' . count($trace) . ' ' . (error_get_last()['message'] ?? 'none'));
+        return '';
+    });
+    recurse();
+}
+function answer_again(string $n): string { return 'again'; }
+";
+    let server = TaskServer::new(CODE).set("PHP_WORKERS", "1").directive("memory_limit=64M");
+    server.in_each_mode(|running| {
+        for kind in ["exception", "error", "debug", "warning", "fiber"] {
+            for place in PLACES {
+                let response = running.send(&format!("deep{place}"), kind).response();
+                assert_eq!(response.status, 500, "{kind}{place}: {response:?}");
+                eventually("the server goes on", || {
+                    running.send("answer_again", "").response().text() == "\"again\""
+                });
+            }
+        }
+        let seen = running.lines("frames");
+        for line in &seen {
+            let (frames, error) = line.split_once(' ').unwrap().1.split_once(' ').unwrap();
+            assert!(frames.parse::<u32>().unwrap() < 10, "{line}");
+            assert!(error.starts_with("Allowed memory size"), "{line}");
+        }
+        assert_eq!(seen.len(), 5 * PLACES.len());
+    });
 }
 
 #[test]
