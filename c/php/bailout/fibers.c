@@ -4,7 +4,9 @@
  * stay mapped, and a library that has called the fiber back would never return: SQLite would keep its mutexes locked, and
  * libcurl its handle in use. These fibers therefore bail out, too, when they are freed, and all that remain do so before
  * the objects of their connections are freed. Unlike the destructor, this runs no `finally` block. The values on the stack
- * are not released, like everything else that the script held. */
+ * are not released, like everything else that the script held.
+ *
+ * No fiber is freed by the cycle collector from then on. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 
@@ -47,8 +49,24 @@ void shim_suspended_fibers_bail_out(const zend_objects_store *objects)
     }
 }
 
+/* ---- the cycle collector ---- */
+
+/* After a bailout, all objects count as destructed, so that a collection would free suspended fibers without unwinding
+ * them. A generator that runs in such a fiber may be referenced elsewhere, and then keeps values that the collection
+ * frees: PHP itself takes the values for those of the fiber. PHP protects its collector from that point, but
+ * gc_collect_cycles() ignores the protection. */
+
+static int (*php_collect)(void);
+
+static int collect(void)
+{
+    return CG(unclean_shutdown) ? 0 : php_collect();
+}
+
 void shim_suspended_fibers_install(void)
 {
+    php_collect = gc_collect_cycles;
+    gc_collect_cycles = collect;
     zend_object_handlers *handlers = (zend_object_handlers *)zend_ce_fiber->default_object_handlers;
     php_free_fiber = handlers->free_obj;
     handlers->free_obj = free_fiber;

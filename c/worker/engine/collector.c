@@ -51,6 +51,8 @@ enum { IDLE_SHARE = 50 };
  * nanoseconds. */
 enum { IDLE_PAUSE = 10000000, IDLE_LONGEST = 20000000 };
 
+static int (*php_collect)(void);
+
 static uint32_t roots(void)
 {
     zend_gc_status status;
@@ -64,7 +66,7 @@ static int run(void)
     const int64_t began_at = shim_cpu_time();
     collector.is_running = true;
     shim_memory_limit_extend(OWN_MEMORY);
-    int count = zend_gc_collect_cycles();
+    int count = php_collect();
     shim_memory_limit_apply();
     collector.is_running = was_running;
     collector.alive = roots();
@@ -145,5 +147,6 @@ void shim_collector_run(void)
 
 void shim_collector_install(void)
 {
+    php_collect = gc_collect_cycles;
     gc_collect_cycles = collect;
 }

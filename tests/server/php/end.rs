@@ -186,6 +186,71 @@ function answer_again(string $n): string { return 'again'; }
 }
 
 #[test]
+fn a_collection_after_a_fatal_error_leaves_suspended_fibers_alone() {
+    const CODE: &str = r"
+/** A cycle with a fiber that is suspended inside a generator, which is also referenced elsewhere. */
+final class Cycle
+{
+    public static array $generators = [];
+    public Fiber $fiber;
+    public function __construct() { $this->fiber = new Fiber([$this, 'iterate']); $this->fiber->start(); }
+    public function iterate(): void
+    {
+        $generator = (function () { foreach ([1, 2] as $n) { Fiber::suspend(); yield $n; } })();
+        self::$generators[] = $generator;
+        foreach ($generator as $_) { }
+    }
+}
+final class Wrapper
+{
+    public $context;
+    public function stream_open(): bool { return true; }
+    public function stream_write(string $text): int { return strlen($text); }
+    public function stream_flush(): bool { collect('flush'); return true; }
+    public function stream_close(): void { collect('close'); }
+}
+function collect(string $where): void
+{
+    mark('collected', $where);
+    gc_collect_cycles();
+    // Takes the place of whatever was freed.
+    for ($n = 0; $n < 4000; $n++) { $GLOBALS['filler'][] = str_repeat(chr(255), 200 + $n % 250); }
+}
+function fail(string $end): void
+{
+    for ($n = 0; $n < 50; $n++) { new Cycle(); }
+    in_array('wrap', stream_get_wrappers()) || stream_wrapper_register('wrap', 'Wrapper');
+    $GLOBALS['stream'] = fopen('wrap://', 'w');
+    fwrite($GLOBALS['stream'], 'x');
+    register_shutdown_function(fn () => collect('shutdown'));
+    match ($end) {
+        'memory' => str_repeat('x', PHP_INT_MAX >> 4),
+        'compile' => eval('function strlen() {}'),
+        'user' => trigger_error('one', E_USER_ERROR),
+        'limit' => (function () { set_time_limit(1); for (;;); })(),
+    };
+}
+function answer_again(string $n): string { return 'again'; }
+";
+    let server = TaskServer::new(CODE).set("PHP_WORKERS", "1").directive("memory_limit=128M");
+    server.in_each_mode(|running| {
+        for end in ["memory", "compile", "user", "limit"] {
+            for place in PLACES {
+                let status = running.send(&format!("fail{place}"), end).response().status;
+                assert!([500, 504].contains(&status), "{end}{place}: {status}");
+                eventually("the server goes on", || {
+                    running.send("answer_again", "").response().text() == "\"again\""
+                });
+            }
+        }
+        let collected = running.lines("collected");
+        for place in ["shutdown", "flush", "close"] {
+            assert!(collected.iter().any(|line| line == place), "{place}: {collected:?}");
+        }
+    });
+}
+
+#[test]
 fn a_script_beyond_its_time_is_a_504() {
     let svc = start(&["max_execution_time=1", "output_buffering=0"]);
     let root = svc.root().display();
