@@ -223,6 +223,7 @@ void shim_installed_stop_thread(void)
     shim_wsdl_cache_stop();
 #endif
     shim_overflow_thread_stop();
+    shim_patterns_thread_stop();
     shim_free_depth_stop();
 #ifdef SVC_TRACE
     shim_span_objects_stop();

@@ -104,6 +104,7 @@ void shim_memory_limit_forget(void);
 
 /* Call once, after PHP's modules have started. */
 void shim_patterns_install(void);
+void shim_patterns_thread_stop(void);
 
 /* ---- Corrections of PHP's class Fiber (fiber_class.c) ---- */
 

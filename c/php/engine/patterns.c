@@ -1,9 +1,10 @@
-/* Patterns of mbstring, which live as long as a call that uses them.
+/* Compiled patterns of mbstring, which live as long as the calls that use them.
  *
- * mb_ereg_replace_callback() (_php_mb_regex_ereg_replace_exec() in ext/mbstring/php_mbregex.c) continues with its pattern
- * after each call of the script. If the script has compiled the same pattern with other options or another encoding
- * meanwhile, PHP has replaced the pattern in its cache, and has freed it. The executable therefore defines Oniguruma's
- * onig_free(), which keeps patterns until no such call is in progress on the thread. */
+ * mb_ereg_replace_callback() (_php_mb_regex_ereg_replace_exec() in ext/mbstring/php_mbregex.c) uses its compiled pattern
+ * again after each callback. If the callback compiles the same pattern with other options or in another encoding, PHP
+ * replaces the entry in its cache, and frees the pattern that is in use. The executable therefore defines Oniguruma's
+ * onig_free(), which postpones this until no such call is in progress on the thread. The calls of all requests and fibers of
+ * a thread count together; a stack that is dropped without a bailout leaves its calls counted until the thread ends. */
 #include "compat.h"
 #include "php/engine/engine.h"
 #include "php/libc/libc.h"
@@ -13,13 +14,13 @@
 
 void onig_free(void *pattern);
 
-typedef struct kept {
+typedef struct postponed {
     void *pattern;
-    SLIST_ENTRY(kept) next;
-} kept;
+    SLIST_ENTRY(postponed) next;
+} postponed;
 
 static __thread unsigned calls_in_progress;
-static __thread SLIST_HEAD(, kept) all_kept;
+static __thread SLIST_HEAD(, postponed) patterns;
 
 static void free_pattern(void *pattern)
 {
@@ -36,24 +37,28 @@ void onig_free(void *pattern)
         free_pattern(pattern);
         return;
     }
-    kept *one = malloc(sizeof(*one));
-    /* Without memory, the pattern is lost. */
+    postponed *one = malloc(sizeof(*one));
+    /* If there is no memory for the entry, the pattern leaks. */
     if (one != NULL) {
         one->pattern = pattern;
-        SLIST_INSERT_HEAD(&all_kept, one, next);
+        SLIST_INSERT_HEAD(&patterns, one, next);
+    }
+}
+
+static void free_postponed(void)
+{
+    while (!SLIST_EMPTY(&patterns)) {
+        postponed *one = SLIST_FIRST(&patterns);
+        SLIST_REMOVE_HEAD(&patterns, next);
+        free_pattern(one->pattern);
+        free(one);
     }
 }
 
 static void end_call(void)
 {
-    if (--calls_in_progress > 0) {
-        return;
-    }
-    while (!SLIST_EMPTY(&all_kept)) {
-        kept *one = SLIST_FIRST(&all_kept);
-        SLIST_REMOVE_HEAD(&all_kept, next);
-        free_pattern(one->pattern);
-        free(one);
+    if (--calls_in_progress == 0) {
+        free_postponed();
     }
 }
 
@@ -74,4 +79,10 @@ static void replace(INTERNAL_FUNCTION_PARAMETERS)
 void shim_patterns_install(void)
 {
     php_replace = shim_function_replace("mb_ereg_replace_callback", replace);
+}
+
+void shim_patterns_thread_stop(void)
+{
+    calls_in_progress = 0;
+    free_postponed();
 }
