@@ -6,7 +6,7 @@
  * the objects of their connections are freed. Unlike the destructor, this runs no `finally` block. The values on the stack
  * are not released, like everything else that the script held.
  *
- * No fiber is freed by the cycle collector from then on. */
+ * The cycle collector frees no fiber from then on. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 
@@ -51,10 +51,10 @@ void shim_suspended_fibers_bail_out(const zend_objects_store *objects)
 
 /* ---- the cycle collector ---- */
 
-/* After a bailout, all objects count as destructed, so that a collection would free suspended fibers without unwinding
- * them. A generator that runs in such a fiber may be referenced elsewhere, and then keeps values that the collection
- * frees: PHP itself takes the values for those of the fiber. PHP protects its collector from that point, but
- * gc_collect_cycles() ignores the protection. */
+/* After a bailout, all objects are marked as destructed, and a collection would free suspended fibers without unwinding
+ * them. A fiber reports the variables of the generators that it runs (zend_fiber_object_gc()), so they would be freed with
+ * it, although a generator that is referenced elsewhere still uses them. PHP protects its collector after a bailout, but
+ * gc_collect_cycles() ignores that. */
 
 static int (*php_collect)(void);
 

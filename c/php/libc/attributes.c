@@ -1,4 +1,4 @@
-/* Process and thread attributes that the functions of posix and pcntl, proc_nice() and getrusage() read or change.
+/* Process and thread attributes: posix, pcntl, proc_nice() and getrusage().
  *
  * Identity, session, process group, namespaces and resource limits belong to the process: a change by one request would
  * affect all requests permanently. The calls fail with EPERM, as the kernel refuses them to an unprivileged user.

@@ -148,9 +148,9 @@ static shim_log error_record(int type, zend_string *file, uint32_t line, zend_st
     };
 }
 
-/* While PHP reports that memory has run out, it discards the output buffers and calls their callbacks, without a limit on
- * memory. After infinite recursion, each backtrace that they made would have millions of frames: gigabytes of the whole
- * server's memory. A bailout, which always follows, forgets the frames anyway. */
+/* While PHP reports that memory is exhausted, it discards the output buffers and calls their callbacks, without a memory
+ * limit. After infinite recursion, a backtrace of all frames takes about five times the limit, and each exception in a
+ * callback has one. The caller restores the frames, for errors in callbacks; after the first error, a bailout follows. */
 static void hide_frames_if_memory_is_exhausted(int type)
 {
     if ((type & E_ERROR) != 0 && zend_alloc_in_memory_limit_error_reporting()) {

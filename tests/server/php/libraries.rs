@@ -50,7 +50,7 @@ fn a_number_that_is_too_large_for_libgmp_is_a_fatal_error() {
     });
 }
 
-/// Callbacks that compile the pattern which calls them with other options or in another encoding, and then end in some way.
+/// Callbacks of `mb_ereg_replace_callback()` that compile its pattern again, with other options or in another encoding.
 const PATTERNS: &str = r"
 function compile(int $n): void
 {
