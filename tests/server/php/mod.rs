@@ -9,6 +9,7 @@ mod databases;
 mod end;
 mod extensions;
 mod failed_output;
+mod fatal_errors;
 mod frankenphp;
 mod gone_scripts;
 mod header_lines;
