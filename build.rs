@@ -153,8 +153,8 @@ fn compile(c: &Path, php: &Php) {
     println!("cargo::rustc-link-search=native={}", php.lib_dir.display());
     println!("cargo::rustc-link-lib=dylib=php");
     let names =
-        fs::read_to_string(c.join("php/libc/libc_names.def")).expect("c/php/libc/libc_names.def can be read");
-    let names = names.lines().filter_map(|line| line.strip_prefix("SHIM_LIBC_NAME(")?.strip_suffix(')'));
+        fs::read_to_string(c.join("php/libc/interposed.def")).expect("c/php/libc/interposed.def can be read");
+    let names = names.lines().filter_map(|line| line.strip_prefix("SHIM_INTERPOSE(")?.strip_suffix(')'));
     let exports = names.map(|name| format!("-Wl,--export-dynamic-symbol={name}"));
     // An installed server has its libphp with it; scripts/install.sh removes what follows the colon.
     let places = format!("-Wl,-rpath,$ORIGIN/../lib/svc:{}", php.lib_dir.display());

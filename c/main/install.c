@@ -75,7 +75,7 @@ static bool has_libphp_functions(void)
 
 static const step before_php[] = {
     {.attempt = has_libc_functions,
-     .failure = "the executable does not export its replacements of libc functions (c/php/libc/libc_names.def)"},
+     .failure = "the executable does not export its replacements of libc functions (c/php/libc/interposed.def)"},
     {.attempt = has_libphp_functions, .failure = not_exported},
     {.attempt = shim_iterative_free_install, .failure = "libphp does not export the functions that free objects and arrays"},
     {.install = shim_syscall_elision_install},

@@ -61,7 +61,7 @@ ZEND_COLD zend_result zend_exception_error(zend_object *exception, int severity)
     if (is_reporting && severity == E_ERROR) {
         note_once(exception);
     }
-    return LIBC(zend_exception_error)(exception, severity);
+    return NEXT(zend_exception_error)(exception, severity);
 }
 
 /* Returns the exception that PHP reports as soon as it is thrown (or, with NULL, after it has left all functions),
@@ -89,7 +89,7 @@ ZEND_COLD void zend_throw_exception_internal(zend_object *exception)
             note_once(reported);
         }
     }
-    LIBC(zend_throw_exception_internal)(exception);
+    NEXT(zend_throw_exception_internal)(exception);
 }
 
 /* ---- fatal errors ---- */

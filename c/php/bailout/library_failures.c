@@ -42,7 +42,7 @@ void abort(void)
             zend_error_noreturn(E_ERROR, "%s called abort()", library);
         }
     }
-    LIBC(abort)();
+    NEXT(abort)();
     __builtin_unreachable();
 }
 
@@ -54,7 +54,7 @@ static void *check(void *memory, size_t size)
         if (can_end_script()) {
             zend_error_noreturn(E_ERROR, "Out of memory (libgmp tried to allocate %zu bytes)", size);
         }
-        LIBC(abort)();
+        NEXT(abort)();
     }
     return memory;
 }

@@ -49,14 +49,14 @@ static bool strike(MUTEX_T mutex)
 
 static zend_never_inline int lock(MUTEX_T mutex)
 {
-    int result = LIBC(tsrm_mutex_lock)(mutex);
+    int result = NEXT(tsrm_mutex_lock)(mutex);
     note(mutex);
     return result;
 }
 
 static zend_never_inline int unlock(MUTEX_T mutex)
 {
-    return strike(mutex) ? LIBC(tsrm_mutex_unlock)(mutex) : 0;
+    return strike(mutex) ? NEXT(tsrm_mutex_unlock)(mutex) : 0;
 }
 
 int tsrm_mutex_lock(MUTEX_T mutex)
@@ -71,14 +71,14 @@ int tsrm_mutex_unlock(MUTEX_T mutex)
 
 void tsrm_env_lock(void)
 {
-    LIBC(tsrm_env_lock)();
+    NEXT(tsrm_env_lock)();
     note(ENVIRONMENT);
 }
 
 void tsrm_env_unlock(void)
 {
     if (strike(ENVIRONMENT)) {
-        LIBC(tsrm_env_unlock)();
+        NEXT(tsrm_env_unlock)();
     }
 }
 

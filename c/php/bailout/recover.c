@@ -121,7 +121,7 @@ void shim_session_write(void)
     if (!shim_session_is_active()) {
         return;
     }
-    const __typeof__(&php_session_flush) flush = LIBC(php_session_flush);
+    const __typeof__(&php_session_flush) flush = NEXT(php_session_flush);
     if (flush != NULL) {
         zend_try {
             (void)flush(1);

@@ -81,5 +81,5 @@ ZEND_COLD void zend_exception_set_previous(zend_object *exception, zend_object *
         OBJ_RELEASE(previous);
         return;
     }
-    LIBC(zend_exception_set_previous)(exception, previous);
+    NEXT(zend_exception_set_previous)(exception, previous);
 }

@@ -75,7 +75,7 @@ static uint64_t word_of(int64_t deadline, enum holder holder)
 static int arm_kernel_timer(timer_t timer, int64_t wait)
 {
     const struct itimerspec later = {.it_value = {.tv_sec = wait / SECOND, .tv_nsec = wait % SECOND}};
-    return LIBC(timer_settime)(timer, 0, &later, NULL);
+    return NEXT(timer_settime)(timer, 0, &later, NULL);
 }
 
 /* ---- on the thread itself, including its signal handler ---- */
@@ -193,13 +193,13 @@ static bool is_execution_timer(clockid_t clock, const struct sigevent *event)
 int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 {
     if (!is_execution_timer(clock, event)) {
-        return LIBC(timer_create)(clock, event, timer);
+        return NEXT(timer_create)(clock, event, timer);
     }
     if (own.exists && own.value == event->sigev_value.sival_ptr) {
         *timer = own.timer;
         return 0;
     }
-    int result = LIBC(timer_create)(clock, event, timer);
+    int result = NEXT(timer_create)(clock, event, timer);
     if (result == 0 && !own.exists) {
         own.exists = true;
         own.timer = *timer;
@@ -214,14 +214,14 @@ int timer_delete(timer_t timer)
         /* PHP has disarmed it (zend_unset_timeout), or it has fired. */
         return 0;
     }
-    return LIBC(timer_delete)(timer);
+    return NEXT(timer_delete)(timer);
 }
 
 int timer_settime(timer_t timer, int flags, const struct itimerspec *value, struct itimerspec *old)
 {
     bool is_a_limit = own.exists && timer == own.timer && value != NULL && flags == 0 && old == NULL;
     if (!is_a_limit) {
-        return LIBC(timer_settime)(timer, flags, value, old);
+        return NEXT(timer_settime)(timer, flags, value, old);
     }
     int64_t wait = (int64_t)value->it_value.tv_sec * SECOND + value->it_value.tv_nsec;
     if (wait <= 0) {
@@ -312,7 +312,7 @@ void shim_execution_timer_stop(void)
 {
     own.wanted = false;
     if (own.exists) {
-        LIBC(timer_delete)(own.timer);
+        NEXT(timer_delete)(own.timer);
         own.exists = false;
     }
     __atomic_store_n(&own.word, 0, __ATOMIC_RELEASE);

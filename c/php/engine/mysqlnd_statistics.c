@@ -21,7 +21,7 @@
 
 PHPAPI void mysqlnd_stats_init(MYSQLND_STATS **stats, const size_t statistic_count, const bool persistent)
 {
-    LIBC(mysqlnd_stats_init)(stats, statistic_count, persistent);
+    NEXT(mysqlnd_stats_init)(stats, statistic_count, persistent);
     tsrm_mutex_free((*stats)->LOCK_access);
     (*stats)->LOCK_access = NULL;
 }

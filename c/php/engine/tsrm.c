@@ -31,7 +31,7 @@ static void note(const zend_module_entry *module, size_t size, ts_rsrc_id id)
 
 ts_rsrc_id ts_allocate_id(ts_rsrc_id *id, size_t size, ts_allocate_ctor make, ts_allocate_dtor free)
 {
-    ts_rsrc_id result = LIBC(ts_allocate_id)(id, size, make, free);
+    ts_rsrc_id result = NEXT(ts_allocate_id)(id, size, make, free);
     if (executor_globals_id != 0) {
         note(EG(current_module), size, result);
     }
@@ -44,7 +44,7 @@ static size_t directory_offset;
 
 ts_rsrc_id ts_allocate_fast_id(ts_rsrc_id *id, size_t *offset, size_t size, ts_allocate_ctor make, ts_allocate_dtor free)
 {
-    ts_rsrc_id result = LIBC(ts_allocate_fast_id)(id, offset, size, make, free);
+    ts_rsrc_id result = NEXT(ts_allocate_fast_id)(id, offset, size, make, free);
     if (size == sizeof(virtual_cwd_globals)) {
         directory_offset = *offset;
     }

@@ -131,7 +131,7 @@ static int control_descriptor(int descriptor, int command, ...)
 static void drop_file(locked_file *file)
 {
     if (file->description >= 0) {
-        (void)LIBC(close)(file->description);
+        (void)NEXT(close)(file->description);
     }
     LIST_REMOVE(file, link);
     free(file);

@@ -21,10 +21,10 @@ static bool is_futile(int result, int error)
 int nanosleep(const struct timespec *duration, struct timespec *rest)
 {
     if (!shim_is_in_request()) {
-        return LIBC(nanosleep)(duration, rest);
+        return NEXT(nanosleep)(duration, rest);
     }
     shim_execution_timer_insists(true);
-    const int result = LIBC(nanosleep)(duration, rest), error = errno;
+    const int result = NEXT(nanosleep)(duration, rest), error = errno;
     shim_execution_timer_insists(false);
     errno = error;
     return is_futile(result, error) ? 0 : result;
@@ -33,10 +33,10 @@ int nanosleep(const struct timespec *duration, struct timespec *rest)
 int semop(int semaphores, struct sembuf *operations, size_t count)
 {
     if (!shim_is_in_request()) {
-        return LIBC(semop)(semaphores, operations, count);
+        return NEXT(semop)(semaphores, operations, count);
     }
     shim_execution_timer_insists(true);
-    const int result = LIBC(semop)(semaphores, operations, count), error = errno;
+    const int result = NEXT(semop)(semaphores, operations, count), error = errno;
     shim_execution_timer_insists(false);
     errno = is_futile(result, error) ? ECANCELED : error;
     return result;
@@ -46,10 +46,10 @@ int semop(int semaphores, struct sembuf *operations, size_t count)
 int usleep(useconds_t duration)
 {
     if (shim_current == NULL) {
-        return LIBC(usleep)(duration);
+        return NEXT(usleep)(duration);
     }
     const bool has_paused = shim_wait_hooks.pause != NULL && shim_wait_hooks.pause(duration, SHIM_CALLER);
-    const int result = has_paused ? 0 : LIBC(usleep)(duration);
+    const int result = has_paused ? 0 : NEXT(usleep)(duration);
     if (!shim_waits_for_session()) {
         return result;
     }

@@ -65,7 +65,7 @@ int shim_give_up(void)
 /* Callers that restart an interrupted wait do not see interruptions before the time limit. */
 int shim_flock_here(int descriptor, int operation, bool (*may_block)(int descriptor))
 {
-    int result = LIBC(flock)(descriptor, operation | LOCK_NB);
+    int result = NEXT(flock)(descriptor, operation | LOCK_NB);
     if (result == 0 || errno != EWOULDBLOCK) {
         return result;
     }
@@ -78,7 +78,7 @@ int shim_flock_here(int descriptor, int operation, bool (*may_block)(int descrip
     }
     shim_execution_timer_insists(true);
     do {
-        result = LIBC(flock)(descriptor, operation);
+        result = NEXT(flock)(descriptor, operation);
     } while (result != 0 && errno == EINTR && !shim_is_over());
     int error = errno;
     shim_execution_timer_insists(false);
@@ -97,7 +97,7 @@ int flock(int descriptor, int operation)
     if (shim_wait_hooks.for_lock != NULL) {
         return shim_wait_hooks.for_lock(descriptor, operation);
     }
-    return is_immediate(operation) ? LIBC(flock)(descriptor, operation) : shim_flock_here(descriptor, operation, NULL);
+    return is_immediate(operation) ? NEXT(flock)(descriptor, operation) : shim_flock_here(descriptor, operation, NULL);
 }
 
 static int control(int descriptor, int command, void *argument)
@@ -106,9 +106,9 @@ static int control(int descriptor, int command, void *argument)
         return 0;
     }
     if ((command == F_SETLKW || command == F_OFD_SETLKW) && shim_wait_hooks.for_record_lock != NULL) {
-        return shim_wait_hooks.for_record_lock(descriptor, command, argument, LIBC(fcntl64));
+        return shim_wait_hooks.for_record_lock(descriptor, command, argument, NEXT(fcntl64));
     }
-    return LIBC(fcntl64)(descriptor, command, argument);
+    return NEXT(fcntl64)(descriptor, command, argument);
 }
 
 int fcntl(int descriptor, int command, ...)

@@ -87,7 +87,7 @@ void shim_directory_follow(void)
 
 CWD_API int virtual_chdir(const char *path)
 {
-    const int result = LIBC(virtual_chdir)(path);
+    const int result = NEXT(virtual_chdir)(path);
     if (result == 0) {
         shim_directory_follow();
     }
@@ -157,7 +157,7 @@ CWD_API int virtual_rename(const char *from, const char *to)
     { \
         path_room room; \
         const char *name = shim_current != NULL ? from_the_root(path, &room) : path; \
-        return name != NULL ? LIBC(function)(name, __VA_ARGS__) : -1; \
+        return name != NULL ? NEXT(function)(name, __VA_ARGS__) : -1; \
     }
 
 BEFORE_LIBC(ssize_t, readlink, (const char *path, char *target, size_t size), target, size)

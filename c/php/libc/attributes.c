@@ -51,16 +51,16 @@ void shim_umask_install(void)
     pthread_t thread;
     void *left = NULL;
     if (pthread_create(&thread, NULL, try_to_leave, NULL) == 0) {
-        (void)LIBC(pthread_join)(thread, &left);
+        (void)NEXT(pthread_join)(thread, &left);
     }
     own_umask = left != NULL;
-    (void)umask(LIBC(umask)(077));
+    (void)umask(NEXT(umask)(077));
 }
 
 /* Replaces libc's function. */
 mode_t umask(mode_t mask)
 {
-    mode_t before = LIBC(umask)(mask);
+    mode_t before = NEXT(umask)(mask);
     if (!own_umask) {
         __atomic_store_n(&shared_umask, mask & 0777, __ATOMIC_RELAXED);
     }
@@ -101,7 +101,7 @@ static int refuse(void)
 #define REFUSED(type, name, parameters, ...) \
     type name parameters \
     { \
-        return shim_is_in_request() ? refuse() : LIBC(name)(__VA_ARGS__); \
+        return shim_is_in_request() ? refuse() : NEXT(name)(__VA_ARGS__); \
     }
 
 REFUSED(int, setuid, (uid_t user), user)
@@ -129,7 +129,7 @@ int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit)
 /* A child may be moved. */
 int setpgid(pid_t pid, pid_t group)
 {
-    return shim_is_in_request() && (pid == 0 || pid == shim_process_id()) ? refuse() : LIBC(setpgid)(pid, group);
+    return shim_is_in_request() && (pid == 0 || pid == shim_process_id()) ? refuse() : NEXT(setpgid)(pid, group);
 }
 
 /* ---- the thread ---- */
@@ -178,7 +178,7 @@ static int set_own_priority(int priority)
     if (priority > first && !may_restore(first)) {
         return refuse();
     }
-    const int result = LIBC(setpriority)(PRIO_PROCESS, 0, priority);
+    const int result = NEXT(setpriority)(PRIO_PROCESS, 0, priority);
     if (result == 0) {
         before.has_priority = true;
         before.priority = first;
@@ -189,7 +189,7 @@ static int set_own_priority(int priority)
 int setpriority(__priority_which_t which, id_t who, int priority)
 {
     if (!shim_is_in_request()) {
-        return LIBC(setpriority)(which, who, priority);
+        return NEXT(setpriority)(which, who, priority);
     }
     const bool is_everybody = (which == PRIO_PGRP && (who == 0 || (pid_t)who == getpgrp())) ||
                               (which == PRIO_USER && (who == 0 || who == getuid()));
@@ -197,7 +197,7 @@ int setpriority(__priority_which_t which, id_t who, int priority)
     if (is_everybody || whose == ANOTHER_THREAD) {
         return refuse();
     }
-    return whose == OWN_THREAD ? set_own_priority(priority) : LIBC(setpriority)(which, who, priority);
+    return whose == OWN_THREAD ? set_own_priority(priority) : NEXT(setpriority)(which, who, priority);
 }
 
 /* Called by proc_nice(). */
@@ -217,17 +217,17 @@ int nice(int increment)
 int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *processors)
 {
     if (!shim_is_in_request()) {
-        return LIBC(sched_setaffinity)(pid, size, processors);
+        return NEXT(sched_setaffinity)(pid, size, processors);
     }
     const whose whose = whose_is((id_t)pid);
     if (whose == ANOTHER_PROCESS) {
-        return LIBC(sched_setaffinity)(pid, size, processors);
+        return NEXT(sched_setaffinity)(pid, size, processors);
     }
     cpu_set_t first;
     if (whose == ANOTHER_THREAD || (!before.has_processors && sched_getaffinity(0, sizeof(first), &first) != 0)) {
         return refuse();
     }
-    const int result = LIBC(sched_setaffinity)(0, size, processors);
+    const int result = NEXT(sched_setaffinity)(0, size, processors);
     if (result == 0 && !before.has_processors) {
         before.has_processors = true;
         before.processors = first;
@@ -240,7 +240,7 @@ int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *processors)
 /* To its script, the CPU time of a request's thread is that of the process; that of the process counts all requests. */
 int getrusage(__rusage_who_t who, struct rusage *usage)
 {
-    return LIBC(getrusage)(who == RUSAGE_SELF && shim_is_in_request() ? RUSAGE_THREAD : who, usage);
+    return NEXT(getrusage)(who == RUSAGE_SELF && shim_is_in_request() ? RUSAGE_THREAD : who, usage);
 }
 
 static clock_t to_ticks(struct timeval time)
@@ -251,7 +251,7 @@ static clock_t to_ticks(struct timeval time)
 
 clock_t times(struct tms *ticks)
 {
-    const clock_t now = LIBC(times)(ticks);
+    const clock_t now = NEXT(times)(ticks);
     struct rusage usage;
     if (ticks != NULL && shim_is_in_request() && getrusage(RUSAGE_SELF, &usage) == 0) {
         ticks->tms_utime = to_ticks(usage.ru_utime);
@@ -265,11 +265,11 @@ clock_t times(struct tms *ticks)
 void shim_attributes_end(void)
 {
     if (before.has_priority) {
-        (void)LIBC(setpriority)(PRIO_PROCESS, 0, before.priority);
+        (void)NEXT(setpriority)(PRIO_PROCESS, 0, before.priority);
         before.has_priority = false;
     }
     if (before.has_processors) {
-        (void)LIBC(sched_setaffinity)(0, sizeof(before.processors), &before.processors);
+        (void)NEXT(sched_setaffinity)(0, sizeof(before.processors), &before.processors);
         before.has_processors = false;
     }
 }

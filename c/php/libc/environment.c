@@ -121,13 +121,13 @@ char *getenv(const char *name)
             return (char *)value_of(found);
         }
     }
-    return LIBC(getenv)(name);
+    return NEXT(getenv)(name);
 }
 
 int setenv(const char *name, const char *value, int overwrite)
 {
     if (!shim_is_in_request()) {
-        return LIBC(setenv)(name, value, overwrite);
+        return NEXT(setenv)(name, value, overwrite);
     }
     if (!overwrite && getenv(name) != NULL) {
         return 0;
@@ -137,13 +137,13 @@ int setenv(const char *name, const char *value, int overwrite)
 
 int unsetenv(const char *name)
 {
-    return shim_is_in_request() ? put(name, strlen(name), NULL) : LIBC(unsetenv)(name);
+    return shim_is_in_request() ? put(name, strlen(name), NULL) : NEXT(unsetenv)(name);
 }
 
 int putenv(char *setting)
 {
     if (!shim_is_in_request()) {
-        return LIBC(putenv)(setting);
+        return NEXT(putenv)(setting);
     }
     const char *equals = strchr(setting, '=');
     if (equals == NULL) {

@@ -37,17 +37,17 @@ char *textdomain(const char *domain)
         free(shim_text_domain.own);
         shim_text_domain.own = own;
     }
-    return current() != NULL ? (char *)current() : LIBC(textdomain)(domain);
+    return current() != NULL ? (char *)current() : NEXT(textdomain)(domain);
 }
 
 char *dcgettext(const char *domain, const char *text, int category)
 {
-    return LIBC(dcgettext)(domain != NULL ? domain : current(), text, category);
+    return NEXT(dcgettext)(domain != NULL ? domain : current(), text, category);
 }
 
 char *dcngettext(const char *domain, const char *one, const char *many, unsigned long count, int category)
 {
-    return LIBC(dcngettext)(domain != NULL ? domain : current(), one, many, count, category);
+    return NEXT(dcngettext)(domain != NULL ? domain : current(), one, many, count, category);
 }
 
 char *gettext(const char *text)
@@ -65,7 +65,7 @@ char *ngettext(const char *one, const char *many, unsigned long count)
     { \
         static __thread char copy[PATH_MAX]; \
         shim_libc_lock(SHIM_LOCK_OF_BINDINGS); \
-        const char *bound = LIBC(function)(domain, value); \
+        const char *bound = NEXT(function)(domain, value); \
         if (bound != NULL) { \
             (void)snprintf(copy, sizeof(copy), "%s", bound); \
         } \

@@ -1,6 +1,6 @@
 /* The executable's replacements of libc functions.
  *
- * Some of libc's functions have to behave differently in a PHP server; libc_names.def lists them with the files that
+ * Some of libc's functions have to behave differently in a PHP server; interposed.def lists them with the files that
  * define them. The dynamic linker binds libphp, and every library that it loads, to a function of the executable in
  * preference to that of libc. PHP would exempt its extensions from that, including OPcache, because it loads them with
  * RTLD_DEEPBIND. */
@@ -11,9 +11,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-/* Finds the definition of `name` that follows the executable's, and stores it in `slot`. Can be called on any thread,
- * at any time. */
-void *shim_libc(void **slot, const char *name)
+void *shim_next(void **slot, const char *name)
 {
     void *function = __atomic_load_n(slot, __ATOMIC_RELAXED);
     if (function == NULL) {
@@ -25,9 +23,9 @@ void *shim_libc(void **slot, const char *name)
 
 void *shim_library(void **slot, const char *name, const char *const *files, size_t count)
 {
-    void *function = shim_libc(slot, name);
+    void *function = shim_next(slot, name);
     for (size_t i = 0; function == NULL && i < count; i++) {
-        void *library = LIBC(dlopen)(files[i], RTLD_LAZY | RTLD_NOLOAD);
+        void *library = NEXT(dlopen)(files[i], RTLD_LAZY | RTLD_NOLOAD);
         if (library != NULL) {
             function = dlsym(library, name);
             dlclose(library);
@@ -85,7 +83,7 @@ void (*shim_on_library_loaded)(void);
 
 void *dlopen(const char *path, int mode)
 {
-    void *library = LIBC(dlopen)(path, mode & ~RTLD_DEEPBIND);
+    void *library = NEXT(dlopen)(path, mode & ~RTLD_DEEPBIND);
     if (library != NULL && shim_on_library_loaded != NULL) {
         shim_on_library_loaded();
     }
@@ -95,9 +93,9 @@ void *dlopen(const char *path, int mode)
 /* The names whose definitions in the executable precede those of libc. The build script makes the linker export each of
  * them. */
 static const char *const names[] = {
-#define SHIM_LIBC_NAME(name) #name,
-#include "php/libc/libc_names.def"
-#undef SHIM_LIBC_NAME
+#define SHIM_INTERPOSE(name) #name,
+#include "php/libc/interposed.def"
+#undef SHIM_INTERPOSE
 };
 
 /* Returns the first name that the dynamic linker does not find in the executable; NULL if it finds all of them. */

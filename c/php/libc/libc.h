@@ -95,9 +95,14 @@ zend_array *shim_process_variables_copy(void);
 uint32_t shim_process_variables_count(void);
 bool shim_process_variables_have(const char *name, size_t length);
 
-/* ---- libc's own functions, behind the executable's replacements of the same name (libc.c) ---- */
+/* ---- The functions behind the executable's replacements of the same name (libc.c) ---- */
 
-void *shim_libc(void **slot, const char *name);
+/* Finds the definition of `name` that follows the executable's, and stores it in `slot`. Can be called on any thread,
+ * at any time. */
+void *shim_next(void **slot, const char *name);
+/* Does the same for a function of a library that is loaded with libphp, or later with an extension; `files` are the
+ * possible names of the library. NULL means that it is not loaded, so that the function is never called. */
+void *shim_library(void **slot, const char *name, const char *const *files, size_t count);
 /* Locks for state that libc keeps for the process. A fork waits until no other thread holds one: that thread would not exist
  * in the child. */
 typedef enum shim_libc_lock_id { SHIM_LOCK_OF_LOG, SHIM_LOCK_OF_BINDINGS } shim_libc_lock_id;
@@ -105,9 +110,6 @@ void shim_libc_lock(shim_libc_lock_id id);
 void shim_libc_unlock(shim_libc_lock_id id);
 /* Call before threads run PHP. */
 void shim_libc_install(void);
-/* Does the same for a function of a library that is loaded with libphp, or later with an extension; `files` are the
- * possible names of the library. NULL means that it is not loaded, so that the function is never called. */
-void *shim_library(void **slot, const char *name, const char *const *files, size_t count);
 /* Returns the file name of the library, without its folder, that the code at this address belongs to; an empty one if it is
  * unknown. */
 const char *shim_library_at(const void *address);
@@ -115,14 +117,15 @@ const char *shim_library_at(const void *address);
 extern void (*shim_on_library_loaded)(void);
 /* The code that called a replacement of one of libc's functions. */
 #define SHIM_CALLER __builtin_return_address(0)
-/* Returns the first name of libc_names.def that libraries do not find in the executable; NULL if they find all of
+/* Returns the first name of interposed.def that libraries do not find in the executable; NULL if they find all of
  * them. */
 const char *shim_libc_hidden(void);
 /* Returns the first of its names that is a function of libphp and that libphp does not export; NULL if there is none. */
 const char *shim_libphp_missing(void);
 /* Where a place of the code keeps the function that it has looked up. */
 #define SHIM_SLOT __extension__({ static void *shim_slot; &shim_slot; })
-#define LIBC(name) ((__typeof__(&name))shim_libc(SHIM_SLOT, #name))
+/* The function that the executable's definition of `name` precedes, as RTLD_NEXT finds it. */
+#define NEXT(name) ((__typeof__(&name))shim_next(SHIM_SLOT, #name))
 
 /* ---- The locale of a request (locale.c) ---- */
 

@@ -84,11 +84,11 @@ char *setlocale(int category, const char *name)
 {
     int mask = mask_of(category);
     if (shim_current == NULL || mask == 0) {
-        return LIBC(setlocale)(category, name);
+        return NEXT(setlocale)(category, name);
     }
     const locale_t now = current_locale();
     if (name == NULL && now == LC_GLOBAL_LOCALE) {
-        return LIBC(setlocale)(category, NULL);
+        return NEXT(setlocale)(category, NULL);
     }
     if (name != NULL) {
         const locale_t base = duplocale(now), former = shim_locale.own;

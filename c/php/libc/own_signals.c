@@ -219,14 +219,14 @@ int shim_own_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, const
 int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
     if (!shim_is_in_request()) {
-        return LIBC(sigtimedwait)(set, info, timeout);
+        return NEXT(sigtimedwait)(set, info, timeout);
     }
     sigset_t none;
     sigemptyset(&none);
     int number = take_pending(signals_of(set));
     if (number == 0) {
         /* The alarm and the time limit interrupt it. */
-        const int result = LIBC(sigtimedwait)(&none, NULL, timeout);
+        const int result = NEXT(sigtimedwait)(&none, NULL, timeout);
         number = take_pending(signals_of(set));
         if (number == 0) {
             return result;
@@ -259,11 +259,11 @@ static bool is_own_process(pid_t pid)
 int kill(pid_t pid, int number)
 {
     if (!shim_is_in_request() || number < 1 || number > SIGNAL_MAX) {
-        return LIBC(kill)(pid, number);
+        return NEXT(kill)(pid, number);
     }
     const bool is_group = pid == 0 || (pid < -1 && -pid == getpgrp());
     if (!is_group && !is_own_process(pid)) {
-        return LIBC(kill)(pid, number);
+        return NEXT(kill)(pid, number);
     }
     /* The group has other processes than the request, and a request cannot be stopped and continued. */
     if (is_group || (stops_by_default(number) && (number == SIGSTOP || action_of(number)->sa_handler == SIG_DFL))) {
@@ -293,7 +293,7 @@ static void allow_alarm(bool is_allowed)
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGALRM);
-    (void)LIBC(pthread_sigmask)(is_allowed ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
+    (void)NEXT(pthread_sigmask)(is_allowed ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
 }
 
 /* Moves the alarm; 0 removes it. */
@@ -302,13 +302,13 @@ static void set_alarm(int64_t at)
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM, .sigev_value = {.sival_ptr = &own}};
     event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
     if (!own.has_timer) {
-        own.has_timer = at > 0 && LIBC(timer_create)(CLOCK_MONOTONIC, &event, &own.timer) == 0;
+        own.has_timer = at > 0 && NEXT(timer_create)(CLOCK_MONOTONIC, &event, &own.timer) == 0;
     }
     if (own.has_timer) {
         const struct itimerspec then = {.it_value = {.tv_sec = at / SECOND, .tv_nsec = at % SECOND}};
         allow_alarm(false);
         own.alarm_at = at;
-        (void)LIBC(timer_settime)(own.timer, TIMER_ABSTIME, &then, NULL);
+        (void)NEXT(timer_settime)(own.timer, TIMER_ABSTIME, &then, NULL);
         allow_alarm(at > 0);
     }
 }
@@ -317,7 +317,7 @@ static void set_alarm(int64_t at)
 unsigned alarm(unsigned seconds)
 {
     if (!shim_is_in_request()) {
-        return LIBC(alarm)(seconds);
+        return NEXT(alarm)(seconds);
     }
     const int64_t now = shim_now(), before = own.alarm_at;
     const unsigned left = before > now ? (unsigned)((before - now + SECOND - 1) / SECOND) : before > 0;
@@ -361,12 +361,12 @@ void shim_own_signals_become(void)
         /* The signals whose disposition in the server is not the default. */
         const bool is_ours = number == SIGALRM || number == SIGXFSZ;
         if (is_ours || action_of(number)->sa_handler != SIG_DFL) {
-            (void)LIBC(sigaction)(number, action_of(number), NULL);
+            (void)NEXT(sigaction)(number, action_of(number), NULL);
         }
     }
     sigset_t set;
     write_signals(own.blocked, &set);
-    (void)LIBC(pthread_sigmask)(SIG_SETMASK, &set, NULL);
+    (void)NEXT(pthread_sigmask)(SIG_SETMASK, &set, NULL);
 }
 
 /* ---- threads and process ---- */
@@ -374,7 +374,7 @@ void shim_own_signals_become(void)
 void shim_own_signals_thread_stop(void)
 {
     if (own.has_timer) {
-        (void)LIBC(timer_delete)(own.timer);
+        (void)NEXT(timer_delete)(own.timer);
     }
     free(own.actions);
     memset(&own, 0, sizeof(own));
@@ -384,7 +384,7 @@ void shim_own_signals_install(void)
 {
     struct sigaction action = {.sa_sigaction = on_alarm, .sa_flags = SA_SIGINFO | SA_RESTART};
     sigemptyset(&action.sa_mask);
-    (void)LIBC(sigaction)(SIGALRM, &action, NULL);
+    (void)NEXT(sigaction)(SIGALRM, &action, NULL);
 }
 
 void shim_signal_handle_by(int number, void (*handler)(int))

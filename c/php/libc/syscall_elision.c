@@ -32,7 +32,7 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *old)
         return 0;
     }
     if (shim_current == NULL || number != SIGRTMIN) {
-        return LIBC(sigaction)(number, action, old);
+        return NEXT(sigaction)(number, action, old);
     }
     const bool known = __atomic_load_n(&is_installed, __ATOMIC_ACQUIRE);
     if (known && action->sa_sigaction == installed.sa_sigaction) {
@@ -45,7 +45,7 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *old)
         /* A handler of a script. */
         return shim_own_sigaction(number, action, old);
     }
-    int result = LIBC(sigaction)(number, action, old);
+    int result = NEXT(sigaction)(number, action, old);
     /* All PHP threads install the same handler; the first one records it. */
     int expected = 0;
     static int writing;
@@ -81,12 +81,12 @@ static int change_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, 
 
 int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-    return change_mask(LIBC(pthread_sigmask), how, set, old);
+    return change_mask(NEXT(pthread_sigmask), how, set, old);
 }
 
 int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-    return change_mask(LIBC(sigprocmask), how, set, old);
+    return change_mask(NEXT(sigprocmask), how, set, old);
 }
 
 /* ---- the process ---- */
@@ -102,7 +102,7 @@ pid_t getpid(void)
 {
     pid_t number = __atomic_load_n(&process, __ATOMIC_RELAXED);
     if (number == 0) {
-        number = LIBC(getpid)();
+        number = NEXT(getpid)();
         __atomic_store_n(&process, number, __ATOMIC_RELAXED);
     }
     return number;

@@ -55,9 +55,9 @@ static void write_record(int priority, const char *format, va_list arguments)
         log = &defaults;
     }
     shim_libc_lock(SHIM_LOCK_OF_LOG);
-    LIBC(openlog)(log->has_identity ? log->identity : NULL, log->option, log->facility);
-    LIBC(vsyslog)(priority, format, arguments);
-    LIBC(closelog)();
+    NEXT(openlog)(log->has_identity ? log->identity : NULL, log->option, log->facility);
+    NEXT(vsyslog)(priority, format, arguments);
+    NEXT(closelog)();
     shim_libc_unlock(SHIM_LOCK_OF_LOG);
 }
 

@@ -22,7 +22,7 @@ static int opcache_lock = -1;
 
 int memfd_create(const char *name, unsigned int flags)
 {
-    int descriptor = LIBC(memfd_create)(name, flags);
+    int descriptor = NEXT(memfd_create)(name, flags);
     if (strcmp(name, "opcache_lock") == 0) {
         opcache_lock = descriptor;
     }

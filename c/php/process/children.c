@@ -150,7 +150,7 @@ pid_t fork(void)
         errno = EAGAIN;
         return -1;
     }
-    pid_t child = LIBC(fork)();
+    pid_t child = NEXT(fork)();
     if (child == 0 && shim_is_child) {
         disable_opcache();
     }

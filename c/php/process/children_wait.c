@@ -26,7 +26,7 @@
 static pid_t take(pid_t pid, int *status, int options, struct rusage *usage)
 {
     int own = 0;
-    pid_t ended = LIBC(wait4)(pid, &own, options, usage);
+    pid_t ended = NEXT(wait4)(pid, &own, options, usage);
     if (ended < 0 && errno == ECHILD && pid > 0 && shim_child_collected(pid, &own)) {
         if (usage != NULL) {
             memset(usage, 0, sizeof(*usage));
@@ -50,7 +50,7 @@ static pid_t wait_in_fiber(pid_t pid, int *status, int options)
     const int descriptor = (int)syscall(SYS_pidfd_open, pid, 0);
     const shim_process_waited waited = shim_wait_hooks.for_process(descriptor);
     if (descriptor >= 0) {
-        LIBC(close)(descriptor);
+        NEXT(close)(descriptor);
     }
     if (waited == SHIM_PROCESS_GIVE_UP) {
         shim_child_abandon(pid);
@@ -85,7 +85,7 @@ static pid_t ask_wait4(const question *question, pid_t pid)
 static int take_id(idtype_t type, id_t id, siginfo_t *info, int options)
 {
     siginfo_t own = {0};
-    const int result = LIBC(waitid)(type, id, &own, options);
+    const int result = NEXT(waitid)(type, id, &own, options);
     const bool has_ended = own.si_code == CLD_EXITED || own.si_code == CLD_KILLED || own.si_code == CLD_DUMPED;
     if (result == 0 && own.si_pid > 0 && has_ended && (options & WNOWAIT) == 0) {
         shim_child_taken(own.si_pid);
@@ -129,15 +129,15 @@ static bool wait_for_one_of(const pid_t *pids, size_t count, const void *caller)
         struct pollfd ready = {.fd = set, .events = POLLIN};
         if (waited == SHIM_PROCESS_GIVE_UP) {
             error = ECHILD;
-        } else if (waited == SHIM_PROCESS_BLOCK && LIBC(poll)(&ready, 1, -1) < 0) {
+        } else if (waited == SHIM_PROCESS_BLOCK && NEXT(poll)(&ready, 1, -1) < 0) {
             error = errno;
         }
     }
     while (opened > 0) {
-        LIBC(close)(descriptors[--opened]);
+        NEXT(close)(descriptors[--opened]);
     }
     if (set >= 0) {
-        LIBC(close)(set);
+        NEXT(close)(set);
     }
     free(descriptors);
     errno = error;

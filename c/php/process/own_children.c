@@ -66,7 +66,7 @@ static void drop_oldest(void)
 /* Reaps the child if it has ended and has no owner. */
 static void collect(child *entry)
 {
-    if (entry->owner == NULL && !entry->was_collected && LIBC(waitpid)(entry->pid, &entry->status, WNOHANG) != 0) {
+    if (entry->owner == NULL && !entry->was_collected && NEXT(waitpid)(entry->pid, &entry->status, WNOHANG) != 0) {
         entry->was_collected = true;
         kept++;
     }

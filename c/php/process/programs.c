@@ -74,13 +74,13 @@ static int spawn(spawn_function *function, pid_t *pid, const char *path, const p
 int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
-    return spawn(LIBC(posix_spawn), pid, path, actions, attributes, arguments, environment);
+    return spawn(NEXT(posix_spawn), pid, path, actions, attributes, arguments, environment);
 }
 
 int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
-    return spawn(LIBC(posix_spawnp), pid, file, actions, attributes, arguments, environment);
+    return spawn(NEXT(posix_spawnp), pid, file, actions, attributes, arguments, environment);
 }
 
 /* ---- popen ---- */
@@ -210,7 +210,7 @@ int pclose(FILE *pipe)
 {
     program *program = take_program(pipe);
     if (program == NULL) {
-        return LIBC(pclose)(pipe);
+        return NEXT(pclose)(pipe);
     }
     const void *caller = SHIM_CALLER;
     pid_t pid = program->pid;
@@ -248,7 +248,7 @@ int execve(const char *path, char *const arguments[], char *const environment[])
         errno = ENOMEM;
         return -1;
     }
-    int result = LIBC(execve)(path, arguments, merged != NULL ? merged : environment);
+    int result = NEXT(execve)(path, arguments, merged != NULL ? merged : environment);
     int error = errno;
     free(merged);
     errno = error;

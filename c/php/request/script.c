@@ -75,7 +75,7 @@ ZEND_API ZEND_COLD void zend_message_dispatcher(zend_long message, const void *d
 {
     const bool is_noted = message == ZMSG_FAILED_REQUIRE_FOPEN && shim_current != NULL && shim_current->lacks_script;
     if (!is_noted) {
-        LIBC(zend_message_dispatcher)(message, data);
+        NEXT(zend_message_dispatcher)(message, data);
     }
 }
 
@@ -108,13 +108,13 @@ void ZEND_FASTCALL zend_objects_store_free_object_storage(zend_objects_store *ob
 {
     volatile bool ended = false;
     if (!is_shutting_down || objects->top <= 1) {
-        LIBC(zend_objects_store_free_object_storage)(objects, fast_shutdown);
+        NEXT(zend_objects_store_free_object_storage)(objects, fast_shutdown);
         return;
     }
     shim_suspended_fibers_bail_out(objects);
     while (!ended) {
         zend_try {
-            LIBC(zend_objects_store_free_object_storage)(objects, fast_shutdown);
+            NEXT(zend_objects_store_free_object_storage)(objects, fast_shutdown);
             ended = true;
         } zend_catch {
             is_spent = true;
@@ -244,7 +244,7 @@ ZEND_API void zend_deactivate_modules(void)
         /* PHP clears them before this code. */
         zend_llist_clean(&PG(tick_functions));
     }
-    LIBC(zend_deactivate_modules)();
+    NEXT(zend_deactivate_modules)();
 }
 
 /* Drops the entries that the end of the thread would otherwise free one by one, after the memory of the request. */

@@ -60,7 +60,7 @@ SAPI_API int sapi_header_op(sapi_header_op_enum op, void *arg)
         sapi_module.sapi_error(E_WARNING, "Header may not contain control characters");
         return FAILURE;
     }
-    return LIBC(sapi_header_op)(op, arg);
+    return NEXT(sapi_header_op)(op, arg);
 }
 
 /* ---- the directives of the default Content-Type ---- */

@@ -175,17 +175,17 @@ static bool may_use(const php_stream *stream)
 
 ssize_t _php_stream_read(php_stream *stream, char *buffer, size_t size)
 {
-    return may_use(stream) ? LIBC(_php_stream_read)(stream, buffer, size) : -1;
+    return may_use(stream) ? NEXT(_php_stream_read)(stream, buffer, size) : -1;
 }
 
 zend_result _php_stream_fill_read_buffer(php_stream *stream, size_t size)
 {
-    return may_use(stream) ? LIBC(_php_stream_fill_read_buffer)(stream, size) : FAILURE;
+    return may_use(stream) ? NEXT(_php_stream_fill_read_buffer)(stream, size) : FAILURE;
 }
 
 ssize_t _php_stream_write(php_stream *stream, const char *bytes, size_t count)
 {
-    return may_use(stream) ? LIBC(_php_stream_write)(stream, bytes, count) : -1;
+    return may_use(stream) ? NEXT(_php_stream_write)(stream, bytes, count) : -1;
 }
 
 /* Whether a stream option talks to the peer. */
@@ -214,6 +214,6 @@ int _php_stream_set_option(php_stream *stream, int option, int value, void *argu
     if (option == PHP_STREAM_OPTION_CHECK_LIVENESS && is_used_by_another(stream)) {
         return PHP_STREAM_OPTION_RETURN_OK;
     }
-    return !is_talk(option, argument) || may_use(stream) ? LIBC(_php_stream_set_option)(stream, option, value, argument)
+    return !is_talk(option, argument) || may_use(stream) ? NEXT(_php_stream_set_option)(stream, option, value, argument)
                                                          : PHP_STREAM_OPTION_RETURN_ERR;
 }

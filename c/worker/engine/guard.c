@@ -37,7 +37,7 @@ shim_checkpoint shim_checkpoint_here(void)
 void ZEND_FASTCALL zend_objects_store_mark_destructed(zend_objects_store *objects)
 {
     if (shim_current == NULL || !shim_own_worker.serving) {
-        LIBC(zend_objects_store_mark_destructed)(objects);
+        NEXT(zend_objects_store_mark_destructed)(objects);
     }
 }
 

@@ -65,7 +65,7 @@ static zend_class_entry *load_class(zend_string *name, zend_string *lower_name)
 zval *zend_get_class_constant_ex(zend_string *class_name, zend_string *name, zend_class_entry *scope, uint32_t flags)
 {
     const load own = begin_load();
-    zval *value = LIBC(zend_get_class_constant_ex)(class_name, name, scope, flags);
+    zval *value = NEXT(zend_get_class_constant_ex)(class_name, name, scope, flags);
     end_load(own);
     return value;
 }

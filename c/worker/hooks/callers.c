@@ -104,9 +104,9 @@ bool shim_caller_is_known(const void *address)
  * will be resolved in the usual order. */
 
 static const char *const names[] = {
-#define SHIM_LIBC_NAME(name) #name,
-#include "php/libc/libc_names.def"
-#undef SHIM_LIBC_NAME
+#define SHIM_INTERPOSE(name) #name,
+#include "php/libc/interposed.def"
+#undef SHIM_INTERPOSE
 };
 
 /* The search parameter: the library with this index among those without hooks. */

@@ -27,7 +27,7 @@ static int outcome(int descriptor)
 static bool is_connecting(int descriptor)
 {
     struct pollfd writable = {.fd = descriptor, .events = POLLOUT};
-    return LIBC(poll)(&writable, 1, 0) == 0;
+    return NEXT(poll)(&writable, 1, 0) == 0;
 }
 
 /* Retries on a Unix socket whose listener's backlog is full; poll() does not report when it has room. */
@@ -40,7 +40,7 @@ static int try_again(int descriptor, const struct sockaddr *address, socklen_t s
         if (!shim_pause_at_socket(descriptor, deadline, &pause, waited)) {
             return -1;
         }
-        result = LIBC(connect)(descriptor, address, size);
+        result = NEXT(connect)(descriptor, address, size);
     } while (result != 0 && errno == EAGAIN);
     return result;
 }
@@ -49,7 +49,7 @@ static int try_again(int descriptor, const struct sockaddr *address, socklen_t s
 static int connect_in_fiber(int descriptor, const struct sockaddr *address, socklen_t size, int64_t deadline,
                             shim_waited *waited)
 {
-    const int result = LIBC(connect)(descriptor, address, size);
+    const int result = NEXT(connect)(descriptor, address, size);
     if (result != 0 && errno == EAGAIN && address->sa_family == AF_UNIX) {
         return try_again(descriptor, address, size, deadline, waited);
     }
@@ -72,20 +72,20 @@ int connect(int descriptor, const struct sockaddr *address, socklen_t size)
         shim_socket_connected(descriptor);
     }
     if (!shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) || address == NULL) {
-        return LIBC(connect)(descriptor, address, size);
+        return NEXT(connect)(descriptor, address, size);
     }
-    const int flags = LIBC(fcntl64)(descriptor, F_GETFL);
-    if (flags < 0 || (flags & O_NONBLOCK) != 0 || LIBC(fcntl64)(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) {
-        return LIBC(connect)(descriptor, address, size);
+    const int flags = NEXT(fcntl64)(descriptor, F_GETFL);
+    if (flags < 0 || (flags & O_NONBLOCK) != 0 || NEXT(fcntl64)(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) {
+        return NEXT(connect)(descriptor, address, size);
     }
     shim_waited waited = SHIM_WAITED_LOOK;
     const int result =
         connect_in_fiber(descriptor, address, size, shim_socket_deadline(descriptor, SO_SNDTIMEO), &waited);
     const int error = errno;
     if (waited != SHIM_WAITED_CLOSED) {
-        (void)LIBC(fcntl64)(descriptor, F_SETFL, flags);
+        (void)NEXT(fcntl64)(descriptor, F_SETFL, flags);
     }
     errno = error;
     /* If the fiber cannot wait, libc waits for the connection attempt in progress. */
-    return waited == SHIM_WAITED_BLOCK ? LIBC(connect)(descriptor, address, size) : result;
+    return waited == SHIM_WAITED_BLOCK ? NEXT(connect)(descriptor, address, size) : result;
 }

@@ -72,9 +72,9 @@ static void ask_for_help(shim_helper_call *call)
 {
     sigset_t all, own;
     sigfillset(&all);
-    (void)LIBC(pthread_sigmask)(SIG_SETMASK, &all, &own);
+    (void)NEXT(pthread_sigmask)(SIG_SETMASK, &all, &own);
     shim_host.helper.run(help, call);
-    (void)LIBC(pthread_sigmask)(SIG_SETMASK, &own, NULL);
+    (void)NEXT(pthread_sigmask)(SIG_SETMASK, &own, NULL);
 }
 
 static shim_waited wait_for(shim_helper_call *call, shim_completion *completion)

@@ -143,7 +143,7 @@ void shim_shut_down(const struct pollfd *list, nfds_t count)
 static bool has_hung_up(const shim_watch *watch)
 {
     struct pollfd look = {.fd = watch->descriptor, .events = watch->events};
-    return watch->descriptor >= 0 && LIBC(poll)(&look, 1, 0) > 0 && (look.revents & watch->events) == 0;
+    return watch->descriptor >= 0 && NEXT(poll)(&look, 1, 0) > 0 && (look.revents & watch->events) == 0;
 }
 
 static int wait_with(shim_watch *watches, const shim_descriptor_call *call, shim_descriptor_end *end)
@@ -203,14 +203,14 @@ int shim_wait_for_descriptors(const shim_descriptor_call *call, shim_descriptor_
 
 bool shim_is_blocking(int descriptor)
 {
-    const int flags = LIBC(fcntl64)(descriptor, F_GETFL);
+    const int flags = NEXT(fcntl64)(descriptor, F_GETFL);
     return flags >= 0 && (flags & O_NONBLOCK) == 0;
 }
 
 void shim_close_at_exec(int descriptor)
 {
     const int error = errno;
-    (void)LIBC(fcntl64)(descriptor, F_SETFD, FD_CLOEXEC);
+    (void)NEXT(fcntl64)(descriptor, F_SETFD, FD_CLOEXEC);
     errno = error;
 }
 

@@ -13,14 +13,14 @@
 int pthread_join(pthread_t thread, void **result)
 {
     if (!shim_hook_is_on_for(SHIM_HOOK_DNS, SHIM_CALLER)) {
-        return LIBC(pthread_join)(thread, result);
+        return NEXT(pthread_join)(thread, result);
     }
     int64_t pause = 0;
     int error = pthread_tryjoin_np(thread, result);
     while (error == EBUSY) {
         if (shim_hooked_pause(SHIM_HOOK_DNS, &pause) != SHIM_WAITED_LOOK) {
             /* The caller frees memory that the thread uses, so the join cannot be abandoned. */
-            return LIBC(pthread_join)(thread, result);
+            return NEXT(pthread_join)(thread, result);
         }
         error = pthread_tryjoin_np(thread, result);
     }

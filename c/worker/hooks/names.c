@@ -40,7 +40,7 @@ static void find_host(shim_helper_call *call)
 {
     host_call *own = (host_call *)call;
     own->result =
-        LIBC(gethostbyname_r)(own->name, &own->entry, own->buffer, own->size, &own->found, &own->host_error);
+        NEXT(gethostbyname_r)(own->name, &own->entry, own->buffer, own->size, &own->found, &own->host_error);
 }
 
 static host_call *host_call_of(const char *name, const char *buffer, size_t size)
@@ -96,12 +96,12 @@ int gethostbyname_r(const char *name, struct hostent *entry, char *buffer, size_
                     int *host_error)
 {
     if (!shim_hook_is_on_for(SHIM_HOOK_DNS, SHIM_CALLER) || is_number(name)) {
-        return LIBC(gethostbyname_r)(name, entry, buffer, size, found, host_error);
+        return NEXT(gethostbyname_r)(name, entry, buffer, size, found, host_error);
     }
     host_call *own = host_call_of(name, buffer, size);
     const shim_waited waited = own != NULL ? shim_helper_call_wait(&own->call) : SHIM_WAITED_BLOCK;
     if (waited == SHIM_WAITED_BLOCK) {
-        return LIBC(gethostbyname_r)(name, entry, buffer, size, found, host_error);
+        return NEXT(gethostbyname_r)(name, entry, buffer, size, found, host_error);
     }
     *found = NULL;
     if (waited != SHIM_WAITED_LOOK) {
@@ -142,7 +142,7 @@ static void find_addresses(shim_helper_call *call)
 {
     address_call *own = (address_call *)call;
     const locale_t before = own->locale != (locale_t)0 ? uselocale(own->locale) : (locale_t)0;
-    own->result = LIBC(getaddrinfo)(own->node, own->service, own->has_hints ? &own->hints : NULL, &own->found);
+    own->result = NEXT(getaddrinfo)(own->node, own->service, own->has_hints ? &own->hints : NULL, &own->found);
     if (own->locale != (locale_t)0) {
         (void)uselocale(before);
     }
@@ -193,7 +193,7 @@ static bool is_name(const char *node, const char *service, const struct addrinfo
     struct addrinfo *found = NULL;
     numeric.ai_flags |= AI_NUMERICHOST;
     const int error = errno;
-    const int result = LIBC(getaddrinfo)(node, service, &numeric, &found);
+    const int result = NEXT(getaddrinfo)(node, service, &numeric, &found);
     if (result == 0) {
         freeaddrinfo(found);
     }
@@ -205,12 +205,12 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 {
     const bool is_numeric = hints != NULL && (hints->ai_flags & AI_NUMERICHOST) != 0;
     if (!shim_hook_is_on_for(SHIM_HOOK_DNS, SHIM_CALLER) || node == NULL || is_numeric || !is_name(node, service, hints)) {
-        return LIBC(getaddrinfo)(node, service, hints, found);
+        return NEXT(getaddrinfo)(node, service, hints, found);
     }
     address_call *own = address_call_of(node, service, hints);
     const shim_waited waited = own != NULL ? shim_helper_call_wait(&own->call) : SHIM_WAITED_BLOCK;
     if (waited == SHIM_WAITED_BLOCK) {
-        return LIBC(getaddrinfo)(node, service, hints, found);
+        return NEXT(getaddrinfo)(node, service, hints, found);
     }
     if (waited != SHIM_WAITED_LOOK) {
         return GIVEN_UP;
@@ -241,7 +241,7 @@ typedef struct name_call {
 static void find_name(shim_helper_call *call)
 {
     name_call *own = (name_call *)call;
-    own->result = LIBC(getnameinfo)((const struct sockaddr *)&own->address, own->size, own->node, own->node_size,
+    own->result = NEXT(getnameinfo)((const struct sockaddr *)&own->address, own->size, own->node, own->node_size,
                                     own->service, own->service_size, own->flags);
 }
 
@@ -275,12 +275,12 @@ int getnameinfo(const struct sockaddr *address, socklen_t size, char *node, sock
                 socklen_t service_size, int flags)
 {
     if (!shim_hook_is_on_for(SHIM_HOOK_DNS, SHIM_CALLER) || !is_question(address, size, node, node_size, flags)) {
-        return LIBC(getnameinfo)(address, size, node, node_size, service, service_size, flags);
+        return NEXT(getnameinfo)(address, size, node, node_size, service, service_size, flags);
     }
     name_call *own = name_call_of(address, size, node_size, service != NULL, service_size, flags);
     const shim_waited waited = own != NULL ? shim_helper_call_wait(&own->call) : SHIM_WAITED_BLOCK;
     if (waited == SHIM_WAITED_BLOCK) {
-        return LIBC(getnameinfo)(address, size, node, node_size, service, service_size, flags);
+        return NEXT(getnameinfo)(address, size, node, node_size, service, service_size, flags);
     }
     if (waited != SHIM_WAITED_LOOK) {
         return GIVEN_UP;

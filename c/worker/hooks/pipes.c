@@ -33,7 +33,7 @@ static bool hook_of(int descriptor, const void *caller, shim_hook *hook)
 static bool wait_until_ready(int descriptor, short events)
 {
     struct pollfd look = {.fd = descriptor, .events = events};
-    if (LIBC(poll)(&look, 1, 0) != 0 || !shim_is_blocking(descriptor)) {
+    if (NEXT(poll)(&look, 1, 0) != 0 || !shim_is_blocking(descriptor)) {
         return true;
     }
     do {
@@ -50,7 +50,7 @@ static bool wait_until_ready(int descriptor, short events)
             errno = EBADF;
             return false;
         }
-    } while (LIBC(poll)(&look, 1, 0) == 0);
+    } while (NEXT(poll)(&look, 1, 0) == 0);
     return true;
 }
 
@@ -73,7 +73,7 @@ ssize_t read(int descriptor, void *buffer, size_t length)
 {
     ssize_t result;
     return read_in_fiber(descriptor, buffer, length, SHIM_CALLER, &result) ? result
-                                                                           : LIBC(read)(descriptor, buffer, length);
+                                                                           : NEXT(read)(descriptor, buffer, length);
 }
 
 ssize_t __read_chk(int descriptor, void *buffer, size_t length, size_t size)
@@ -81,7 +81,7 @@ ssize_t __read_chk(int descriptor, void *buffer, size_t length, size_t size)
     ssize_t result;
     return length <= size && read_in_fiber(descriptor, buffer, length, SHIM_CALLER, &result)
                ? result
-               : LIBC(__read_chk)(descriptor, buffer, length, size);
+               : NEXT(__read_chk)(descriptor, buffer, length, size);
 }
 
 /* A writable pipe takes PIPE_BUF bytes without blocking, and writes of that size are atomic. Longer ones go in parts. */
@@ -90,7 +90,7 @@ static ssize_t write_in_fiber(int descriptor, const char *bytes, size_t length)
     size_t written = 0;
     while (written < length && wait_until_ready(descriptor, POLLOUT)) {
         const size_t rest = length - written;
-        const ssize_t size = LIBC(write)(descriptor, bytes + written, rest < PIPE_BUF ? rest : PIPE_BUF);
+        const ssize_t size = NEXT(write)(descriptor, bytes + written, rest < PIPE_BUF ? rest : PIPE_BUF);
         if (size < 0) {
             break;
         }
@@ -103,13 +103,13 @@ ssize_t write(int descriptor, const void *buffer, size_t length)
 {
     shim_hook hook;
     if (length == 0 || !hook_of(descriptor, SHIM_CALLER, &hook)) {
-        return LIBC(write)(descriptor, buffer, length);
+        return NEXT(write)(descriptor, buffer, length);
     }
     if (hook == SHIM_HOOK_NET && !shim_socket_take(descriptor)) {
         return -1;
     }
     if (!shim_is_blocking(descriptor)) {
-        return LIBC(write)(descriptor, buffer, length);
+        return NEXT(write)(descriptor, buffer, length);
     }
     return hook == SHIM_HOOK_NET ? shim_send(descriptor, buffer, length) : write_in_fiber(descriptor, buffer, length);
 }

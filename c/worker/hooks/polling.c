@@ -25,7 +25,7 @@ typedef struct poll_call {
 static int look_by_poll(void *argument)
 {
     const poll_call *call = argument;
-    return LIBC(poll)(call->list, call->count, 0);
+    return NEXT(poll)(call->list, call->count, 0);
 }
 
 static int fail(void)
@@ -109,7 +109,7 @@ static int ppoll_in_fiber(struct pollfd *list, nfds_t count, const struct timesp
     }
     const int64_t left = deadline == 0 ? 0 : shim_time_left(deadline);
     const struct timespec rest = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
-    return LIBC(ppoll)(list, count, deadline == 0 ? NULL : &rest, NULL);
+    return NEXT(ppoll)(list, count, deadline == 0 ? NULL : &rest, NULL);
 }
 
 static int poll_in_fiber(struct pollfd *list, nfds_t count, int timeout_ms)
@@ -121,7 +121,7 @@ static int poll_in_fiber(struct pollfd *list, nfds_t count, int timeout_ms)
 int poll(struct pollfd *list, nfds_t count, int timeout_ms)
 {
     return timeout_ms != 0 && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) ? poll_in_fiber(list, count, timeout_ms)
-                                                                              : LIBC(poll)(list, count, timeout_ms);
+                                                                              : NEXT(poll)(list, count, timeout_ms);
 }
 
 int __poll_chk(struct pollfd *list, nfds_t count, int timeout_ms, size_t size)
@@ -129,14 +129,14 @@ int __poll_chk(struct pollfd *list, nfds_t count, int timeout_ms, size_t size)
     const bool fits = size / sizeof(*list) >= count;
     return fits && timeout_ms != 0 && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER)
                ? poll_in_fiber(list, count, timeout_ms)
-               : LIBC(__poll_chk)(list, count, timeout_ms, size);
+               : NEXT(__poll_chk)(list, count, timeout_ms, size);
 }
 
 int ppoll(struct pollfd *list, nfds_t count, const struct timespec *timeout, const sigset_t *signals)
 {
     return is_plain(timeout, signals) && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER)
                ? ppoll_in_fiber(list, count, timeout)
-               : LIBC(ppoll)(list, count, timeout, signals);
+               : NEXT(ppoll)(list, count, timeout, signals);
 }
 
 int __ppoll_chk(struct pollfd *list, nfds_t count, const struct timespec *timeout, const sigset_t *signals, size_t size)
@@ -144,7 +144,7 @@ int __ppoll_chk(struct pollfd *list, nfds_t count, const struct timespec *timeou
     const bool fits = size / sizeof(*list) >= count;
     return fits && is_plain(timeout, signals) && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER)
                ? ppoll_in_fiber(list, count, timeout)
-               : LIBC(__ppoll_chk)(list, count, timeout, signals, size);
+               : NEXT(__ppoll_chk)(list, count, timeout, signals, size);
 }
 
 /* ---- select() and pselect() ---- */
@@ -172,7 +172,7 @@ static int look_by_select(void *argument)
     const select_call *call = argument;
     struct timeval now = {0};
     recall(call);
-    return LIBC(select)(call->count, call->sets[READ], call->sets[WRITE], call->sets[EXCEPT], &now);
+    return NEXT(select)(call->count, call->sets[READ], call->sets[WRITE], call->sets[EXCEPT], &now);
 }
 
 static nfds_t list_of(const select_call *call, struct pollfd *list)
@@ -251,11 +251,11 @@ int select(int count, fd_set *reads, fd_set *writes, fd_set *excepts, struct tim
     const struct timespec *const wait = timeout != NULL ? &time : NULL;
     int result = 0;
     if (!is_plain(wait, NULL) || !fits(count) || !shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER)) {
-        return LIBC(select)(count, reads, writes, excepts, timeout);
+        return NEXT(select)(count, reads, writes, excepts, timeout);
     }
     const int64_t deadline = deadline_of(wait);
     if (!select_in_fiber(count, reads, writes, excepts, deadline, &result)) {
-        return LIBC(select)(count, reads, writes, excepts, timeout);
+        return NEXT(select)(count, reads, writes, excepts, timeout);
     }
     if (timeout != NULL && result >= 0) {
         /* Linux updates the timeout to the time left. */
@@ -272,5 +272,5 @@ int pselect(int count, fd_set *reads, fd_set *writes, fd_set *excepts, const str
     return is_plain(timeout, signals) && fits(count) && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) &&
                    select_in_fiber(count, reads, writes, excepts, deadline_of(timeout), &result)
                ? result
-               : LIBC(pselect)(count, reads, writes, excepts, timeout, signals);
+               : NEXT(pselect)(count, reads, writes, excepts, timeout, signals);
 }

@@ -103,7 +103,7 @@ static void find_records(shim_helper_call *call)
     }
     const int opened = state.nscount;
     write_settings(&own->settings, &state);
-    own->result = LIBC(res_nsearch)(&state, own->name, own->class, own->type, own->answer, own->size);
+    own->result = NEXT(res_nsearch)(&state, own->name, own->class, own->type, own->answer, own->size);
     own->state_error = state.res_h_errno;
     /* res_nclose() frees `nscount` addresses. */
     state.nscount = opened > state.nscount ? opened : state.nscount;
@@ -134,12 +134,12 @@ static record_call *record_call_of(const struct __res_state *state, const char *
 int res_nsearch(res_state state, const char *name, int class, int type, unsigned char *answer, int size)
 {
     if (!shim_hook_is_on_for(SHIM_HOOK_DNS, SHIM_CALLER) || (state->options & RES_INIT) == 0 || size <= 0) {
-        return LIBC(res_nsearch)(state, name, class, type, answer, size);
+        return NEXT(res_nsearch)(state, name, class, type, answer, size);
     }
     record_call *own = record_call_of(state, name, class, type, size);
     const shim_waited waited = own != NULL ? shim_helper_call_wait(&own->call) : SHIM_WAITED_BLOCK;
     if (waited == SHIM_WAITED_BLOCK) {
-        return LIBC(res_nsearch)(state, name, class, type, answer, size);
+        return NEXT(res_nsearch)(state, name, class, type, answer, size);
     }
     if (waited != SHIM_WAITED_LOOK) {
         /* Callers do not retry after this error. */

@@ -35,12 +35,12 @@ typedef struct receive_call {
 static ssize_t receive(int descriptor, void *argument, int flags)
 {
     const receive_call *call = argument;
-    return LIBC(recvfrom)(descriptor, call->buffer, call->length, flags, call->address, call->address_size);
+    return NEXT(recvfrom)(descriptor, call->buffer, call->length, flags, call->address, call->address_size);
 }
 
 static ssize_t receive_message(int descriptor, void *message, int flags)
 {
-    return LIBC(recvmsg)(descriptor, message, flags);
+    return NEXT(recvmsg)(descriptor, message, flags);
 }
 
 static bool would_block(void)
@@ -56,7 +56,7 @@ enum { NO_WAIT_YET = -1 };
 static bool has_failed(int descriptor)
 {
     struct pollfd look = {.fd = descriptor};
-    return LIBC(poll)(&look, 1, 0) > 0 && (look.revents & POLLERR) != 0;
+    return NEXT(poll)(&look, 1, 0) > 0 && (look.revents & POLLERR) != 0;
 }
 
 static bool is_empty(int descriptor)
@@ -126,7 +126,7 @@ static ssize_t peek_all(int descriptor, receive_call call, int flags)
     int64_t pause = 0;
     for (;;) {
         struct pollfd look = {.fd = descriptor, .events = POLLRDHUP};
-        const bool is_whole = LIBC(poll)(&look, 1, 0) > 0;
+        const bool is_whole = NEXT(poll)(&look, 1, 0) > 0;
         const ssize_t size = receive_in_fiber(receive, descriptor, &call, &state);
         if (size <= 0 || (size_t)size == call.length || is_whole) {
             return size;
@@ -196,7 +196,7 @@ ssize_t __recv_chk(int descriptor, void *buffer, size_t length, size_t size, int
 {
     const receive_call call = {.buffer = buffer, .length = length};
     return length <= size ? receive_from(descriptor, call, flags, SHIM_CALLER)
-                          : LIBC(__recv_chk)(descriptor, buffer, length, size, flags);
+                          : NEXT(__recv_chk)(descriptor, buffer, length, size, flags);
 }
 
 ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t length, size_t size, int flags, struct sockaddr *address,
@@ -204,7 +204,7 @@ ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t length, size_t size,
 {
     const receive_call call = {.buffer = buffer, .length = length, .address = address, .address_size = address_size};
     return length <= size ? receive_from(descriptor, call, flags, SHIM_CALLER)
-                          : LIBC(__recvfrom_chk)(descriptor, buffer, length, size, flags, address, address_size);
+                          : NEXT(__recvfrom_chk)(descriptor, buffer, length, size, flags, address, address_size);
 }
 
 ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
@@ -216,7 +216,7 @@ ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
     /* With MSG_WAITALL, the kernel assembles the whole message. */
     return (flags & MSG_WAITALL) == 0 && is_hooked(flags, SHIM_CALLER)
                ? receive_in_fiber(receive_message, descriptor, message, &state)
-               : LIBC(recvmsg)(descriptor, message, flags);
+               : NEXT(recvmsg)(descriptor, message, flags);
 }
 
 /* ---- sending ---- */
@@ -231,7 +231,7 @@ static ssize_t send_in_fiber(int descriptor, struct msghdr *message, int flags)
         if (sent > 0 && has_failed(descriptor)) {
             return (ssize_t)sent;
         }
-        const ssize_t size = LIBC(sendmsg)(descriptor, message, flags | MSG_DONTWAIT);
+        const ssize_t size = NEXT(sendmsg)(descriptor, message, flags | MSG_DONTWAIT);
         if (size < 0 && !would_block()) {
             return sent > 0 ? (ssize_t)sent : -1;
         }
@@ -261,7 +261,7 @@ static ssize_t send_in_fiber(int descriptor, struct msghdr *message, int flags)
         }
         shim_waited waited = SHIM_WAITED_LOOK;
         if (!shim_wait_for_socket(descriptor, POLLOUT, deadline, &waited)) {
-            const ssize_t last = waited == SHIM_WAITED_BLOCK ? LIBC(sendmsg)(descriptor, message, flags) : -1;
+            const ssize_t last = waited == SHIM_WAITED_BLOCK ? NEXT(sendmsg)(descriptor, message, flags) : -1;
             return sent == 0 ? last : (ssize_t)sent + (last > 0 ? last : 0);
         }
     }
@@ -274,7 +274,7 @@ static ssize_t send_for(int descriptor, const void *buffer, size_t length, int f
     struct msghdr message = {
         .msg_name = (void *)address, .msg_namelen = address_size, .msg_iov = &part, .msg_iovlen = 1};
     /* An empty datagram is a datagram: send_in_fiber would skip it. */
-    return length == 0 ? LIBC(sendto)(descriptor, buffer, length, flags, address, address_size)
+    return length == 0 ? NEXT(sendto)(descriptor, buffer, length, flags, address, address_size)
                        : send_in_fiber(descriptor, &message, flags);
 }
 
@@ -290,7 +290,7 @@ static ssize_t send_to(int descriptor, const void *buffer, size_t length, int fl
         return -1;
     }
     return is_hooked(flags, caller) ? send_for(descriptor, buffer, length, flags, address, address_size)
-                                    : LIBC(sendto)(descriptor, buffer, length, flags, address, address_size);
+                                    : NEXT(sendto)(descriptor, buffer, length, flags, address, address_size);
 }
 
 ssize_t send(int descriptor, const void *buffer, size_t length, int flags)
@@ -312,7 +312,7 @@ ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
     enum { PARTS_AT_HAND = 16 };
     struct iovec parts[PARTS_AT_HAND];
     if (message->msg_iovlen == 0 || message->msg_iovlen > PARTS_AT_HAND || !is_hooked(flags, SHIM_CALLER)) {
-        return LIBC(sendmsg)(descriptor, message, flags);
+        return NEXT(sendmsg)(descriptor, message, flags);
     }
     struct msghdr own = *message;
     memcpy(parts, message->msg_iov, message->msg_iovlen * sizeof(*parts));
@@ -328,7 +328,7 @@ static bool wait_for_connection(int descriptor)
 {
     struct pollfd look = {.fd = descriptor, .events = POLLIN};
     int64_t deadline = NO_WAIT_YET;
-    while (LIBC(poll)(&look, 1, 0) == 0 && shim_is_blocking(descriptor)) {
+    while (NEXT(poll)(&look, 1, 0) == 0 && shim_is_blocking(descriptor)) {
         if (deadline == NO_WAIT_YET) {
             deadline = shim_socket_deadline(descriptor, SO_RCVTIMEO);
         }
@@ -353,12 +353,12 @@ int accept(int descriptor, struct sockaddr *restrict address, socklen_t *restric
 {
     return shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) && !wait_for_connection(descriptor)
                ? -1
-               : accepted(LIBC(accept)(descriptor, address, address_size), SHIM_CALLER);
+               : accepted(NEXT(accept)(descriptor, address, address_size), SHIM_CALLER);
 }
 
 int accept4(int descriptor, struct sockaddr *restrict address, socklen_t *restrict address_size, int flags)
 {
     return shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) && !wait_for_connection(descriptor)
                ? -1
-               : accepted(LIBC(accept4)(descriptor, address, address_size, flags), SHIM_CALLER);
+               : accepted(NEXT(accept4)(descriptor, address, address_size, flags), SHIM_CALLER);
 }

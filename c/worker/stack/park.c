@@ -27,7 +27,7 @@ enum { EVENTS = 64 };
 
 enum { FIRST_PAUSE_NS = 500000, LONGEST_PAUSE_NS = 20000000 };
 
-/* The calls of LIBC() below: no request waits for these descriptors, and none holds a lock on them. poll() blocks the
+/* The calls of NEXT() below: no request waits for these descriptors, and none holds a lock on them. poll() blocks the
  * thread. */
 
 /* The epoll data of the thread's own descriptor, which does not wake a request. */
@@ -43,7 +43,7 @@ static __thread struct {
 
 static int duplicate_high(int descriptor)
 {
-    return LIBC(fcntl64)(descriptor, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN);
+    return NEXT(fcntl64)(descriptor, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN);
 }
 
 static int keep_high(int descriptor)
@@ -55,7 +55,7 @@ static int keep_high(int descriptor)
     if (high < 0) {
         return descriptor;
     }
-    LIBC(close)(descriptor);
+    NEXT(close)(descriptor);
     return high;
 }
 
@@ -68,8 +68,8 @@ static bool open_reactor(void)
     int wake = keep_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = OWN_EVENT};
     if (poller < 0 || wake < 0 || epoll_ctl(poller, EPOLL_CTL_ADD, wake, &event) != 0) {
-        LIBC(close)(poller);
-        LIBC(close)(wake);
+        NEXT(close)(poller);
+        NEXT(close)(wake);
         return false;
     }
     reactor.poller = poller;
@@ -82,7 +82,7 @@ static bool open_reactor(void)
 static void reset_wake(void)
 {
     uint64_t rings;
-    ssize_t size = LIBC(read)(reactor.wake, &rings, sizeof(rings));
+    ssize_t size = NEXT(read)(reactor.wake, &rings, sizeof(rings));
     (void)size;
 }
 
@@ -94,8 +94,8 @@ int shim_wake_descriptor(void)
 void shim_reactor_close(void)
 {
     if (reactor.is_open) {
-        LIBC(close)(reactor.poller);
-        LIBC(close)(reactor.wake);
+        NEXT(close)(reactor.poller);
+        NEXT(close)(reactor.wake);
         reactor.is_open = false;
     }
     shim_timers_close();
@@ -290,7 +290,7 @@ static bool is_any_complete(const shim_wait_set *set)
 static void sleep_here(int time_ms)
 {
     struct pollfd wake = {.fd = reactor.wake, .events = POLLIN};
-    if (LIBC(poll)(&wake, 1, time_ms) > 0) {
+    if (NEXT(poll)(&wake, 1, time_ms) > 0) {
         reset_wake();
     }
     shim_host.completion.look();
@@ -328,7 +328,7 @@ shim_woken_by shim_block(const shim_wait_set *set)
     shim_waiter_release(number);
     /* The thread may have been woken for another reason too: ring again. */
     const uint64_t once = 1;
-    ssize_t size = LIBC(write)(reactor.wake, &once, sizeof(once));
+    ssize_t size = NEXT(write)(reactor.wake, &once, sizeof(once));
     (void)size;
     return by;
 }

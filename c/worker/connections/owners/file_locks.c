@@ -108,7 +108,7 @@ void shim_locks_end(const shim_fiber *holder, bool give_back)
         }
         if (give_back) {
             wake_waiters(locks.list[i - 1].descriptor);
-            (void)LIBC(flock)(locks.list[i - 1].descriptor, LOCK_UN);
+            (void)NEXT(flock)(locks.list[i - 1].descriptor, LOCK_UN);
         }
         locks.list[i - 1] = locks.list[--locks.count];
     }
@@ -272,14 +272,14 @@ static bool may_be_refused(void)
 static int wait_for_file(int descriptor, int operation)
 {
     if (shim_current == NULL || (operation & LOCK_NB) != 0 || (operation & LOCK_UN) != 0) {
-        return LIBC(flock)(descriptor, operation);
+        return NEXT(flock)(descriptor, operation);
     }
     if (!shim_fiber_may_park() || shim_is_past_limit()) {
         return shim_flock_here(descriptor, operation, may_block);
     }
     int64_t pause = 0;
     for (;;) {
-        int result = LIBC(flock)(descriptor, operation | LOCK_NB);
+        int result = NEXT(flock)(descriptor, operation | LOCK_NB);
         if (result == 0 || errno != EWOULDBLOCK) {
             return result;
         }
@@ -366,7 +366,7 @@ int close(int descriptor)
     shim_watches_closed(descriptor);
     strike_lock(descriptor);
     shim_socket_closed(descriptor);
-    const int result = LIBC(close)(descriptor);
+    const int result = NEXT(close)(descriptor);
     if (is_lock) {
         notify_outside(&lock);
     }
