@@ -707,14 +707,14 @@ typedef struct shim_mismatch {
 bool shim_state_mismatch(size_t index, shim_mismatch *mismatch);
 
 /* A part of an extension's struct that travels with requests. Filled by C, for tests. */
-typedef struct shim_span {
+typedef struct shim_state_part {
     shim_view module;
     size_t struct_size;
     size_t offset;
     size_t size;
-} shim_span;
+} shim_state_part;
 /* Fills in the entry with this index; returns false after the last one. */
-bool shim_state_span(size_t index, shim_span *span);
+bool shim_state_range(size_t index, shim_state_part *out);
 
 /* Blocks the signals that any process may send, including those without a defined meaning, in the calling thread and
  * all threads that it starts, and ignores SIGPIPE and SIGXFSZ. */

@@ -349,9 +349,9 @@ pub struct TravellingPart {
 /// Returns all known ranges of extensions' structs, whether the extensions are loaded or not. For tests.
 pub fn travelling() -> impl Iterator<Item = TravellingPart> {
     (0..).map_while(|index| {
-        let mut raw = bindings::shim_span { module: view(&[]), struct_size: 0, offset: 0, size: 0 };
+        let mut raw = bindings::shim_state_part { module: view(&[]), struct_size: 0, offset: 0, size: 0 };
         // SAFETY: static tables, which need no PHP, and `raw` is an out parameter.
-        let found = unsafe { bindings::shim_state_span(index, &raw mut raw) };
+        let found = unsafe { bindings::shim_state_range(index, &raw mut raw) };
         found.then(|| TravellingPart {
             // SAFETY: a view of static storage.
             extension: String::from_utf8_lossy(unsafe { bytes(raw.module) }).into_owned(),

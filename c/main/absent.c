@@ -24,7 +24,7 @@ int64_t shim_worker_idle_wait(void) { return -1; }
 shim_view shim_library_without_hooks(size_t index) { return (shim_view){0}; }
 shim_view shim_state_unclassified(void) { return (shim_view){0}; }
 bool shim_state_mismatch(size_t index, shim_mismatch *mismatch) { return false; }
-bool shim_state_span(size_t index, shim_span *span) { return false; }
+bool shim_state_range(size_t index, shim_state_part *out) { return false; }
 #endif
 
 #ifndef SVC_ASYNC

@@ -53,14 +53,14 @@ bool shim_state_mismatch(size_t index, shim_mismatch *mismatch)
     return false;
 }
 
-bool shim_state_span(size_t index, shim_span *span)
+bool shim_state_range(size_t index, shim_state_part *out)
 {
     const shim_part *part;
     for (size_t i = 0; (part = shim_part_at(i)) != NULL; i++) {
         for (int r = 0; r < SHIM_RANGES_MAX && (r == 0 || part->ranges[r].size > 0); r++) {
             if (index-- == 0) {
                 bool whole = part->ranges[r].size == 0;
-                *span = (shim_span){
+                *out = (shim_state_part){
                     .module = shim_view_of_cstr(part->module),
                     .struct_size = part->size,
                     .offset = whole ? 0 : part->ranges[r].offset,
