@@ -197,7 +197,7 @@ void shim_text_domain_end(void);
 /* ---- Environment, locale, signals, priority, the system's log and the text domain ---- */
 
 /* Call when a request has ended. */
-static inline void shim_process_end(void)
+static inline void shim_process_state_end(void)
 {
     shim_environment_clear();
     shim_locale_end();

@@ -388,7 +388,7 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
         free(own_strings.bytes);
         own_strings = (shim_strings){0};
     }
-    shim_process_end();
+    shim_process_state_end();
     shim_current = NULL;
     return shim_outcome_of(&context);
 }

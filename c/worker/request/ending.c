@@ -418,7 +418,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here)
     shim_executor_reset();
     shim_ini_end();
     shim_modules_reset();
-    shim_process_end();
+    shim_process_state_end();
     shim_connections_leave(fiber);
     shim_locks_end(fiber, fiber->context.bailed_out);
     shim_own_children_end(&fiber->context);
