@@ -279,7 +279,7 @@ static bool declare(zend_module_entry *module)
     shim_async_exceptions_register();
     shim_task_class_register(methods);
     (void)zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
-    shim_running_install();
+    shim_task_runner_install();
     return !shim_has_tasks || shim_marks_install();
 }
 

@@ -185,7 +185,7 @@ static void on_interrupt(void)
     }
 }
 
-void shim_running_install(void)
+void shim_task_runner_install(void)
 {
     shim_run_task = run_task;
     shim_on_interrupt = on_interrupt;

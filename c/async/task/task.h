@@ -81,6 +81,6 @@ void shim_tasks_end(shim_context *context);
 
 /* ---- The running side of a task (running.c) ---- */
 
-void shim_running_install(void);
+void shim_task_runner_install(void);
 
 #endif
