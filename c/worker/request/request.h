@@ -28,7 +28,7 @@ typedef struct shim_request_handler {
     zend_fcall_info call;
     zend_fcall_info_cache cache;
 } shim_request_handler;
-extern __thread shim_request_handler shim_handler;
+extern __thread shim_request_handler shim_worker_handler;
 /* The function that tasks of this process run instead of a handler (async/task/running.c). */
 extern void (*shim_run_task)(shim_fiber *fiber);
 /* Runs the request from its beginning to its end. */

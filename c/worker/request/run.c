@@ -13,7 +13,7 @@
 #include "worker/stack/stack.h"
 #include "worker/state/state.h"
 
-__thread shim_request_handler shim_handler;
+__thread shim_request_handler shim_worker_handler;
 void (*shim_run_task)(shim_fiber *fiber);
 
 static void start_output(void)
@@ -88,9 +88,9 @@ static void call_handler(shim_fiber *fiber)
     (void)fiber;
     zval result;
     ZVAL_UNDEF(&result);
-    zend_fcall_info call = shim_handler.call;
+    zend_fcall_info call = shim_worker_handler.call;
     call.retval = &result;
-    zend_fcall_info_cache *cache = &shim_handler.cache;
+    zend_fcall_info_cache *cache = &shim_worker_handler.cache;
     bool is_trampoline = cache->function_handler != NULL &&
                       (cache->function_handler->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) != 0;
     (void)zend_call_function(&call, is_trampoline ? NULL : cache);

@@ -58,12 +58,12 @@ static void resume_boot(void)
 /* Calls `loop` with `handler` as the handler of requests. */
 static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cache *cache, void (*loop)(void *), bool *more)
 {
-    shim_handler.call = *handler;
-    shim_handler.cache = *cache;
-    Z_TRY_ADDREF(shim_handler.call.function_name);
+    shim_worker_handler.call = *handler;
+    shim_worker_handler.cache = *cache;
+    Z_TRY_ADDREF(shim_worker_handler.call.function_name);
     if (!suspend_boot(loop != NULL)) {
-        zval_ptr_dtor(&shim_handler.call.function_name);
-        ZVAL_UNDEF(&shim_handler.call.function_name);
+        zval_ptr_dtor(&shim_worker_handler.call.function_name);
+        ZVAL_UNDEF(&shim_worker_handler.call.function_name);
         zend_throw_error(NULL, "Out of memory");
         return;
     }
@@ -75,8 +75,8 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
     }
     shim_own_worker.over = loop != NULL || !*more;
     resume_boot();
-    zval_ptr_dtor(&shim_handler.call.function_name);
-    ZVAL_UNDEF(&shim_handler.call.function_name);
+    zval_ptr_dtor(&shim_worker_handler.call.function_name);
+    ZVAL_UNDEF(&shim_worker_handler.call.function_name);
 }
 
 static bool may_serve(const char *what)
@@ -269,7 +269,7 @@ static void forget(void)
     free(own_stack.strings.bytes);
     own_stack.strings = (shim_strings){0};
     shim_own_worker = (shim_worker){0};
-    shim_handler = (shim_request_handler){0};
+    shim_worker_handler = (shim_request_handler){0};
     memset(&boot_state, 0, sizeof(boot_state));
 }
 
