@@ -187,12 +187,12 @@ static bool enlist(shim_fiber *fiber)
     }
     unsigned member = 0;
     switch (shim_waiter_add(fiber, &member)) {
-    case SHIM_WAITS_FOR_ALL:
+    case SHIM_WAITER_ADDED:
         break;
-    case SHIM_WAITS_NO_MORE:
+    case SHIM_WAITER_COMPLETE:
         fiber->woken = (shim_woken){.by = SHIM_WOKEN_BY_COMPLETION, .member = member};
         return false;
-    case SHIM_WAITS_REFUSED:
+    case SHIM_WAITER_FAILED:
         return false;
     }
     return watch_all(fiber) && (fiber->deadline == 0 || shim_timer_add(fiber));

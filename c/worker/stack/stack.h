@@ -269,17 +269,17 @@ bool shim_deadline_of(int64_t *deadline, double timeout, bool is_null, uint32_t 
 
 /* ---- Requests that wait for completions (waiters.c) ---- */
 
-typedef enum shim_waits {
-    SHIM_WAITS_FOR_ALL,
+typedef enum shim_waiter_added {
+    SHIM_WAITER_ADDED,
     /* One of the completions is complete, so there is no wait. */
-    SHIM_WAITS_NO_MORE,
+    SHIM_WAITER_COMPLETE,
     /* Out of memory. */
-    SHIM_WAITS_REFUSED,
-} shim_waits;
+    SHIM_WAITER_FAILED,
+} shim_waiter_added;
 
 /* Starts waiting for the completions of the request's set, if there are any. If one is already complete, `member` is
  * its index. */
-shim_waits shim_waiter_add(shim_fiber *fiber, unsigned *member);
+shim_waiter_added shim_waiter_add(shim_fiber *fiber, unsigned *member);
 /* Stops waiting; harmless if the request is not waiting. */
 void shim_waiter_remove(shim_fiber *fiber);
 /* Reserves a number for a thread that blocks; its notifications wake no request. Returns false if out of memory. */

@@ -89,23 +89,23 @@ static void stop_waiting_for(shim_fiber *fiber, unsigned count)
     give_number_back(fiber);
 }
 
-shim_waits shim_waiter_add(shim_fiber *fiber, unsigned *member)
+shim_waiter_added shim_waiter_add(shim_fiber *fiber, unsigned *member)
 {
     const shim_wait_set *set = fiber->wait_set;
     if (set->completion_count == 0) {
-        return SHIM_WAITS_FOR_ALL;
+        return SHIM_WAITER_ADDED;
     }
     if (!take_number(fiber)) {
-        return SHIM_WAITS_REFUSED;
+        return SHIM_WAITER_FAILED;
     }
     for (unsigned i = 0; i < set->completion_count; i++) {
         if (!shim_host.completion.wait(set->completions[i], fiber->waiter - 1)) {
             stop_waiting_for(fiber, i + 1);
             *member = i;
-            return SHIM_WAITS_NO_MORE;
+            return SHIM_WAITER_COMPLETE;
         }
     }
-    return SHIM_WAITS_FOR_ALL;
+    return SHIM_WAITER_ADDED;
 }
 
 void shim_waiter_remove(shim_fiber *fiber)
