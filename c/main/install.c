@@ -199,9 +199,9 @@ static const step after_modules[] = {
     {.install = shim_guards_follow_fibers},
     {.install = shim_left_fibers_install},
 #endif
-    {.install = shim_cache_install},
+    {.install = shim_opcache_install},
 #ifdef SVC_WORKER
-    {.install = shim_cache_requests_install},
+    {.install = shim_opcache_requests_install},
     {.install = shim_kept_variables_install},
 #endif
 };

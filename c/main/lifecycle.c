@@ -220,7 +220,7 @@ void shim_thread_start(void)
     ZEND_TSRMLS_CACHE_UPDATE();
     /* PHP inspects the locale only on the thread that starts it. */
     zend_update_current_locale();
-    shim_cache_thread_start();
+    shim_opcache_thread_start();
     shim_umask_thread_start();
     shim_overflow_thread_start();
 }

@@ -28,7 +28,7 @@ static bool take_call(const shim_payload *payload, task_call *call)
     uint64_t count = 0;
     shim_unpacker_begin(&unpacker, payload);
     bool is_whole = shim_unpack_code(&unpacker, &call->closure);
-    if (!shim_cache_is_used() && shim_current->host != NULL) {
+    if (!shim_opcache_is_used() && shim_current->host != NULL) {
         shim_host.task.leave_cache(shim_current->host);
     }
     is_whole = is_whole && shim_unpack_number(&unpacker, &count);

@@ -225,16 +225,16 @@ static bool compile(source *source, compiler *compiler, zend_file_handle *file, 
 static bool compile_cached(source *source, zend_file_handle *file)
 {
     zend_string *path = file->filename;
-    const bool was_validated = shim_cache_validate(false);
+    const bool was_validated = shim_opcache_validate(false);
     bool is_done = true;
-    if (shim_cache_holds(path)) {
+    if (shim_opcache_holds(path)) {
         const bool was_included = zend_hash_exists(&EG(included_files), path);
         is_done = compile(source, zend_compile_file, file, 0);
         if (!was_included) {
             zend_hash_del(&EG(included_files), path);
         }
     }
-    (void)shim_cache_validate(was_validated);
+    (void)shim_opcache_validate(was_validated);
     return is_done;
 }
 

@@ -71,7 +71,7 @@ static void find_memory(void)
     }
 }
 
-void shim_cache_thread_start(void)
+void shim_opcache_thread_start(void)
 {
     if (at_memory != 0) {
         memcpy(shim_opcache_struct() + at_memory, &memory, sizeof(memory));
@@ -90,7 +90,7 @@ static void on_schedule(int reason)
     is_scheduling = true;
 }
 
-void shim_cache_unlocked(void)
+void shim_opcache_unlocked(void)
 {
     if (is_scheduling) {
         is_scheduling = false;
@@ -127,7 +127,7 @@ static __thread unsigned known_renewals;
 
 /* Clears the thread's cache of resolved paths, which keeps the target of a link to a release for realpath_cache_ttl
  * seconds. */
-void shim_cache_started(void)
+void shim_opcache_request_started(void)
 {
     const unsigned now = __atomic_load_n(&renewals, __ATOMIC_ACQUIRE);
     if (known_renewals != now) {
@@ -164,7 +164,7 @@ void shim_code_renew(bool is_saved)
     }
 }
 
-void shim_cache_install(void)
+void shim_opcache_install(void)
 {
     const zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("opcache.enable"));
     if (entry == NULL || entry->on_modify == NULL || entry->mh_arg2 == NULL) {

@@ -45,7 +45,7 @@ bool shim_opcache_handles(int descriptor, int command, void *argument)
     if ((command == F_SETLK || command == F_SETLKW) && is_opcache_lock(descriptor)) {
         /* No other process uses this file, and OPcache uses a mutex between threads. */
         if (((const struct flock *)argument)->l_type == F_UNLCK) {
-            shim_cache_unlocked();
+            shim_opcache_unlocked();
         }
         return true;
     }

@@ -20,13 +20,13 @@ static inline char *shim_opcache_struct(void)
 size_t shim_opcache_offset(const char *name, size_t length);
 
 /* Call after all extensions have started. */
-void shim_cache_install(void);
+void shim_opcache_install(void);
 /* Call once PHP's structs exist for this thread. */
-void shim_cache_thread_start(void);
+void shim_opcache_thread_start(void);
 /* Call after php_request_startup. */
-void shim_cache_started(void);
+void shim_opcache_request_started(void);
 /* Call when this thread releases OPcache's lock. */
-void shim_cache_unlocked(void);
+void shim_opcache_unlocked(void);
 
 /* ---- OPcache's lock file (lock.c) ---- */
 

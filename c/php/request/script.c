@@ -292,7 +292,7 @@ static bool start(shim_context *context, const shim_boot_steps *boot)
         shim_host.restart.done();
     }
     if (started) {
-        shim_cache_started();
+        shim_opcache_request_started();
     }
     /* PHP would end the script at the first output of a HEAD request; the host discards the body and counts its
      * length. */

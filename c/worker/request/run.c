@@ -132,7 +132,7 @@ void shim_request_run(shim_fiber *fiber)
     bool ended = shim_step(&here, begin, fiber);
     if (ended && fiber->context.request != NULL) {
         shim_own_worker.requests++;
-        shim_cache_begin(fiber->context.time);
+        shim_opcache_request_begin(fiber->context.time);
         ended = serve_client(fiber, &here);
     } else if (ended) {
         shim_modules_mark_started(&fiber->state.modules_started);

@@ -276,7 +276,7 @@ static void forget(void)
 /* PHP has started the boot request. */
 static bool started(void)
 {
-    shim_cache_boot();
+    shim_opcache_request_boot();
     return shim_pcre_match_data_begin();
 }
 

@@ -122,7 +122,7 @@ static void look_at_files_when_due(time_t now)
     }
 }
 
-void shim_cache_begin(double time)
+void shim_opcache_request_begin(double time)
 {
     time_t seconds = (time_t)time;
     size_t at = __atomic_load_n(&at_time, __ATOMIC_RELAXED);
@@ -136,7 +136,7 @@ void shim_cache_begin(double time)
 
 /* ---- for tasks ---- */
 
-bool shim_cache_validate(bool validates)
+bool shim_opcache_validate(bool validates)
 {
     const bool before = at_validation != 0 && shim_opcache_struct()[at_validation] != 0;
     if (at_validation != 0) {
@@ -145,21 +145,21 @@ bool shim_cache_validate(bool validates)
     return before;
 }
 
-bool shim_cache_holds(zend_string *path)
+bool shim_opcache_holds(zend_string *path)
 {
     zval name, is_cached;
     ZVAL_STR(&name, path);
     return is_served && shim_opcache_call("opcache_is_script_cached", &name, &is_cached) && Z_TYPE(is_cached) == IS_TRUE;
 }
 
-bool shim_cache_is_used(void)
+bool shim_opcache_is_used(void)
 {
     return is_served || at_in_use == 0;
 }
 
 /* ---- the worker ---- */
 
-void shim_cache_boot(void)
+void shim_opcache_request_boot(void)
 {
     if (at_in_use != 0) {
         /* Each thread has its own table. */
@@ -170,10 +170,10 @@ void shim_cache_boot(void)
         __atomic_store_n(&at_time, find_time(), __ATOMIC_RELAXED);
     }
     look_at_each_file((time_t)sapi_get_request_time());
-    shim_host.restart.worker_started(shim_cache_is_used());
+    shim_host.restart.worker_started(shim_opcache_is_used());
 }
 
-void shim_cache_requests_install(void)
+void shim_opcache_requests_install(void)
 {
     zend_ini_entry *entry = enable_directive();
     if (shim_opcache_id == 0) {

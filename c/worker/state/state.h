@@ -28,19 +28,19 @@ void shim_kept_variables_forget(void);
 
 /* ---- OPcache's state for a request (opcache.c) ---- */
 
-/* Call after shim_cache_install(). */
-void shim_cache_requests_install(void);
+/* Call after shim_opcache_install(). */
+void shim_opcache_requests_install(void);
 /* Call when PHP has started the boot request. */
-void shim_cache_boot(void);
+void shim_opcache_request_boot(void);
 /* Call when a request of a worker begins; `time` is its time of arrival. */
-void shim_cache_begin(double time);
+void shim_opcache_request_begin(double time);
 /* Whether this worker may execute from the cache. One that started up while OPcache waited for a restart may not:
  * OPcache restarts during its life. */
-bool shim_cache_is_used(void);
+bool shim_opcache_is_used(void);
 /* Whether OPcache serves this thread and holds the file. */
-bool shim_cache_holds(zend_string *path);
+bool shim_opcache_holds(zend_string *path);
 /* Sets whether OPcache compares the files of this thread with the disk. Returns the former value. */
-bool shim_cache_validate(bool validates);
+bool shim_opcache_validate(bool validates);
 
 /* ---- Members of PHP's structs that travel one by one ---- */
 
