@@ -94,7 +94,7 @@ static void end_of_call(shim_owned *thing)
 {
     shim_connection *connection = (shim_connection *)((char *)thing - XtOffsetOf(shim_connection, owned));
     if (thing->is_leased && thing->uses == 0 && connection->held == 0) {
-        shim_socket_give(thing);
+        shim_socket_release(thing);
     }
     shim_connection_delref(connection);
 }

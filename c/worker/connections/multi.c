@@ -38,7 +38,7 @@ static void take_out(shim_connection *multi, shim_connection *easy)
         multi->held--;
         shim_connection_belongs(easy, NULL);
         if (easy->owned.uses == 0) {
-            shim_socket_give(&easy->owned);
+            shim_socket_release(&easy->owned);
         }
     }
 }
@@ -88,7 +88,7 @@ static ZEND_NAMED_FUNCTION(call_that_closes)
     shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (multi != NULL && EG(exception) == NULL) {
         shim_multi_empty(multi, true);
-        shim_socket_give(&multi->owned);
+        shim_socket_release(&multi->owned);
     }
 }
 

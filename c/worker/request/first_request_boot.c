@@ -38,7 +38,7 @@ void shim_first_request_boot_take(void)
 }
 
 /* Call after the request, when the settings of the script are in place. */
-void shim_first_request_boot_give(void)
+void shim_first_request_boot_inherit(void)
 {
     boot.expected = false;
     if (Z_TYPE(boot.error_handler) == IS_UNDEF) {

@@ -19,7 +19,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here);
 
 void shim_first_request_boot_expect(void);
 void shim_first_request_boot_take(void);
-void shim_first_request_boot_give(void);
+void shim_first_request_boot_inherit(void);
 
 /* ---- One request of a worker (run.c) ---- */
 

@@ -182,8 +182,8 @@ PHP_FUNCTION(frankenphp_handle_request)
     bool more = false;
     shim_first_request_boot_expect();
     serve_with(&handler, &cache, NULL, &more);
-    shim_first_request_boot_give();
-    shim_streams_give();
+    shim_first_request_boot_inherit();
+    shim_streams_inherit();
     RETURN_BOOL(more);
 }
 

@@ -117,11 +117,11 @@ void shim_streams_release(void);
 void shim_streams_begin(void);
 void shim_streams_suspend(shim_streams_state *state);
 void shim_streams_resume(const shim_streams_state *state);
-/* Keeps the wrappers and filters for shim_streams_give(), or frees them. */
+/* Keeps the wrappers and filters for shim_streams_inherit(), or frees them. */
 void shim_streams_end(bool keeps);
 /* Replaces the boot script's wrappers and filters, which must be in place, with those of the last request, if they were
  * kept. */
-void shim_streams_give(void);
+void shim_streams_inherit(void);
 /* Puts the baseline snapshot in place, whatever the current state. */
 void shim_streams_reset(void);
 
@@ -154,7 +154,7 @@ void shim_globals_resume(shim_globals_state *state);
 /* Ends the body, and every php://input that reads it. PHP does that only when it ends all resources, at the end of the
  * worker. Filters may run script code. */
 void shim_globals_end_body(void);
-/* Runs no script code. Keeps the request's wrappers and filters for shim_streams_give() if `keeps_streams`. */
+/* Runs no script code. Keeps the request's wrappers and filters for shim_streams_inherit() if `keeps_streams`. */
 void shim_globals_end(bool keeps_streams);
 /* Puts the baseline snapshot in place, whatever the current state. */
 void shim_globals_reset(void);

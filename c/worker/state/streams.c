@@ -195,7 +195,7 @@ void shim_streams_end(bool keeps)
     shim_streams_reset();
 }
 
-void shim_streams_give(void)
+void shim_streams_inherit(void)
 {
     if (!kept.are_there) {
         return;

@@ -199,7 +199,7 @@ bool shim_owner_shared_is_unknown(void);
 /* The remaining functions are for wait_queue.c.
  *
  * Gives a free thing to the request, as the shared owner unless the thing is leased or exclusive. */
-void shim_owner_give(shim_owned *thing, shim_fiber *fiber);
+void shim_owner_grant(shim_owned *thing, shim_fiber *fiber);
 /* Notes that the owner uses the thing. */
 void shim_owner_note_use(const shim_owned *thing);
 /* Lends the thing, which is at rest. */
@@ -244,7 +244,7 @@ bool shim_socket_take(int descriptor);
 void shim_socket_set_exclusive(shim_owned *connection);
 void shim_socket_set_stream_exclusive(int descriptor);
 /* Releases the connection (shim_owned_release) unless it is passed on, and releases its shared sockets. */
-void shim_socket_give(shim_owned *connection);
+void shim_socket_release(shim_owned *connection);
 /* Whether another connection uses one of its sockets, too. */
 bool shim_socket_is_shared(const shim_owned *connection);
 /* Whether the running request could use the socket without waiting. */

@@ -68,7 +68,7 @@ static void disown(shim_owned *thing)
     }
 }
 
-void shim_owner_give(shim_owned *thing, shim_fiber *fiber)
+void shim_owner_grant(shim_owned *thing, shim_fiber *fiber)
 {
     if (!is_shared(thing)) {
         shim_owner_set(thing, fiber);

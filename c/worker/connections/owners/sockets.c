@@ -129,7 +129,7 @@ void shim_socket_shut_down(const shim_owned *connection)
     }
 }
 
-void shim_socket_give(shim_owned *connection)
+void shim_socket_release(shim_owned *connection)
 {
     note *one;
     LIST_FOREACH(one, &connection->sockets, link) {

@@ -129,7 +129,7 @@ static bool try_grant(const waiter *one)
     for (;;) {
         shim_fiber *owner = shim_owner_of(thing);
         if (owner == NULL) {
-            shim_owner_give(thing, one->fiber);
+            shim_owner_grant(thing, one->fiber);
             return true;
         }
         if (owner == one->fiber) {
@@ -286,7 +286,7 @@ static void lend_to(const waiter *one)
         owner = shim_owner_of(one->thing);
     }
     if (owner == NULL) {
-        shim_owner_give(one->thing, one->fiber);
+        shim_owner_grant(one->thing, one->fiber);
     } else if (owner != one->fiber) {
         shim_owner_lend(one->thing, owner, one->fiber);
     }
