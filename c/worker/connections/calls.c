@@ -115,7 +115,7 @@ static bool is_being_made(const zend_object *object, const zend_execute_data *ex
            shim_is_called(execute_data, ZEND_CONSTRUCTOR_FUNC_NAME);
 }
 
-/* Returns the object that the call concerns; NULL if it is not followed. */
+/* Returns the object that the call concerns; NULL if it is not tracked. */
 static zend_object *subject_of(zend_execute_data *execute_data)
 {
     if (Z_TYPE(EX(This)) == IS_OBJECT && shim_object_is_tracked(Z_OBJ(EX(This)), false)) {

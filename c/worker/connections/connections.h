@@ -361,9 +361,9 @@ void shim_connections_stop(void);
 
 /* ---- foreach over statements and results, which calls none of their methods (iterators.c) ---- */
 
-/* Makes the iterators of a class that is followed, or of a subclass, take their connection. Called before any thread runs
+/* Makes the iterators of a class that is tracked, or of a subclass, take their connection. Called before any thread runs
  * PHP. */
-void shim_iterators_follow(zend_class_entry *class);
+void shim_iterators_track(zend_class_entry *class);
 
 /* ---- Streams of SQLite's blobs (blobs.c) ---- */
 
@@ -401,20 +401,20 @@ void shim_multi_empty(shim_connection *multi, bool was_interrupted);
 /* ---- Creation, access and destruction of the objects of connections (objects.c) ---- */
 
 /* A class of an extension whose objects have records, and PHP's functions that create objects and iterators. */
-typedef struct shim_followed {
+typedef struct shim_tracked_class {
     zend_class_entry *class;
     zend_object *(*create)(zend_class_entry *class);
     zend_object_iterator *(*iterate)(zend_class_entry *class, zval *object, int by_reference);
     shim_kind kind;
-} shim_followed;
+} shim_tracked_class;
 
 /* Returns the row of the class that defines how objects of `class` are created; NULL if there is none. */
-const shim_followed *shim_followed_of(const zend_class_entry *class);
+const shim_tracked_class *shim_tracked_class_of(const zend_class_entry *class);
 /* Gives each object of the class, and of its subclasses, a record; `class` is the class of the kind itself. Called before
  * any thread runs PHP. */
-void shim_objects_follow(zend_class_entry *class, shim_kind kind);
+void shim_objects_track(zend_class_entry *class, shim_kind kind);
 /* The same for a subclass that was linked before, and so has inherited PHP's functions. */
-void shim_objects_follow_heir(zend_class_entry *class);
+void shim_objects_track_subclass(zend_class_entry *class);
 /* Whether the object is of such a class. An object that its extension has created without calling the class's function gets
  * its record here: as the request's if `is_new`, as a free one otherwise. */
 bool shim_object_is_tracked(zend_object *object, bool is_new);

@@ -4,7 +4,7 @@
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
 
-/* Extensions all of whose functions use connections; the last one is followed only if connections have owners. */
+/* Extensions all of whose functions use connections; the last one is tracked only if connections have owners. */
 static const char *const modules[] = {"mysqli", "pgsql", "curl"};
 
 static bool with_owners;
@@ -49,7 +49,7 @@ static bool is_of_module(const zend_function *function)
     return false;
 }
 
-static bool is_heir(const zend_class_entry *class, zend_class_entry *const *roots)
+static bool is_or_extends(const zend_class_entry *class, zend_class_entry *const *roots)
 {
     for (; class != NULL; class = (class->ce_flags & ZEND_ACC_LINKED) != 0 ? class->parent : NULL) {
         for (int kind = 0; kind < SHIM_KINDS; kind++) {
@@ -61,15 +61,15 @@ static bool is_heir(const zend_class_entry *class, zend_class_entry *const *root
     return false;
 }
 
-static void follow_heir(zend_class_entry *class)
+static void track_class(zend_class_entry *class)
 {
     zend_function *function;
     ZEND_HASH_FOREACH_PTR(&class->function_table, function) {
         wrap(function);
     } ZEND_HASH_FOREACH_END();
-    shim_objects_follow_heir(class);
+    shim_objects_track_subclass(class);
     if (with_owners) {
-        shim_iterators_follow(class);
+        shim_iterators_track(class);
     }
 }
 
@@ -90,12 +90,12 @@ bool shim_connections_install(bool have_owners)
         const bool is_wanted = with_owners || can_be_left_open((shim_kind)kind);
         roots[kind] = is_wanted ? zend_hash_str_find_ptr(CG(class_table), name, strlen(name)) : NULL;
         if (roots[kind] != NULL && roots[kind]->create_object != NULL) {
-            shim_objects_follow(roots[kind], (shim_kind)kind);
+            shim_objects_track(roots[kind], (shim_kind)kind);
         }
     }
     ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
-        if (is_heir(class, roots)) {
-            follow_heir(class);
+        if (is_or_extends(class, roots)) {
+            track_class(class);
         }
     } ZEND_HASH_FOREACH_END();
     ZEND_HASH_FOREACH_PTR(CG(function_table), function) {

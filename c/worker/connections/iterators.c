@@ -110,7 +110,7 @@ static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object
     if (!shim_call_begin(&call, Z_OBJ_P(object))) {
         return NULL;
     }
-    zend_object_iterator *iterator = shim_followed_of(class)->iterate(class, object, by_reference);
+    zend_object_iterator *iterator = shim_tracked_class_of(class)->iterate(class, object, by_reference);
     if (iterator != NULL) {
         iterator->funcs = replacement(iterator->funcs);
         if (php_functions(iterator)->rewind == NULL) {
@@ -122,9 +122,9 @@ static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object
     return iterator;
 }
 
-void shim_iterators_follow(zend_class_entry *class)
+void shim_iterators_track(zend_class_entry *class)
 {
-    const shim_followed *row = shim_followed_of(class);
+    const shim_tracked_class *row = shim_tracked_class_of(class);
     if (row != NULL && row->iterate != NULL && class->get_iterator == row->iterate) {
         class->get_iterator = make_iterator;
     }

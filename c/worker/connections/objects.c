@@ -18,8 +18,8 @@
 
 void (*shim_objects_on_function)(zend_function *function);
 
-static shim_followed followed[SHIM_KINDS];
-static int followed_count;
+static shim_tracked_class tracked[SHIM_KINDS];
+static int tracked_count;
 
 /* PHP's handlers of created objects, and their replacements. Entries are only added. */
 typedef struct handlers {
@@ -228,19 +228,19 @@ static const zend_object_handlers *replacement(const zend_object_handlers *php)
     return entry != NULL ? &entry->own : php;
 }
 
-const shim_followed *shim_followed_of(const zend_class_entry *class)
+const shim_tracked_class *shim_tracked_class_of(const zend_class_entry *class)
 {
     for (; class != NULL; class = class->parent) {
-        for (int i = 0; i < followed_count; i++) {
-            if (followed[i].class == class) {
-                return &followed[i];
+        for (int i = 0; i < tracked_count; i++) {
+            if (tracked[i].class == class) {
+                return &tracked[i];
             }
         }
     }
     return NULL;
 }
 
-static void follow(zend_object *object, shim_kind kind, bool is_new)
+static void track(zend_object *object, shim_kind kind, bool is_new)
 {
     object->handlers = replacement(object->handlers);
     shim_connection *connection = shim_connection_add(object, kind);
@@ -260,35 +260,35 @@ bool shim_object_is_tracked(zend_object *object, bool is_new)
     if (object->handlers->free_obj != free_object) {
         /* Extensions skip that function only for their base classes; other objects may just look alike
          * (worker/connections/instances/proxy.c). */
-        const shim_followed *row = shim_user_now() != NULL ? shim_followed_of(object->ce) : NULL;
+        const shim_tracked_class *row = shim_user_now() != NULL ? shim_tracked_class_of(object->ce) : NULL;
         if (row == NULL || row->class != object->ce) {
             return false;
         }
-        follow(object, row->kind, is_new);
+        track(object, row->kind, is_new);
     }
     return true;
 }
 
 static zend_object *create_object(zend_class_entry *class)
 {
-    const shim_followed *row = shim_followed_of(class);
+    const shim_tracked_class *row = shim_tracked_class_of(class);
     zend_object *object = row->create(class);
     if (object->handlers->free_obj != free_object && shim_user_now() != NULL) {
-        follow(object, row->kind, true);
+        track(object, row->kind, true);
     }
     return object;
 }
 
-void shim_objects_follow(zend_class_entry *class, shim_kind kind)
+void shim_objects_track(zend_class_entry *class, shim_kind kind)
 {
-    followed[followed_count++] =
-        (shim_followed){.class = class, .create = class->create_object, .iterate = class->get_iterator, .kind = kind};
+    tracked[tracked_count++] = (shim_tracked_class){
+        .class = class, .create = class->create_object, .iterate = class->get_iterator, .kind = kind};
     class->create_object = create_object;
 }
 
-void shim_objects_follow_heir(zend_class_entry *class)
+void shim_objects_track_subclass(zend_class_entry *class)
 {
-    if (class->create_object != create_object && shim_followed_of(class) != NULL) {
+    if (class->create_object != create_object && shim_tracked_class_of(class) != NULL) {
         class->create_object = create_object;
     }
 }
