@@ -52,7 +52,7 @@ static bool pack_reference(shim_packer *packer, const shim_place *place, zval *r
 {
     const zend_long number = number_of(packer, reference);
     if (number > 0) {
-        return shim_put_tag(packer, SHIM_TAG_SAME) && shim_put_varint(packer, (uint64_t)number);
+        return shim_put_tag(packer, SHIM_TAG_VALUE_REF) && shim_put_varint(packer, (uint64_t)number);
     }
     return shim_put_tag(packer, SHIM_TAG_REFERENCE) && pack_at(packer, place, Z_REFVAL_P(reference));
 }
@@ -107,7 +107,7 @@ static bool put_lost(shim_packer *packer, const zend_object *object)
 {
     zval *number = zend_hash_index_find(&packer->numbers->ht, (zend_ulong)(uintptr_t)object);
     ZVAL_LONG(number, -1);
-    return shim_put_tag(packer, SHIM_TAG_LOST);
+    return shim_put_tag(packer, SHIM_TAG_NULLED);
 }
 
 /* Packs properties. The caller holds the table, so that script code that runs meanwhile changes a copy. */
@@ -152,9 +152,9 @@ static bool pack_custom(shim_packer *packer, const shim_place *place, zend_objec
     struct php_serialize_data *numbers = packer->numbers;
     const uint32_t before = numbers->n;
     /* Values that it serializes itself may occur elsewhere. */
-    const shim_script_texts lent = shim_script_texts_lend(numbers, NULL);
+    const shim_serialize_state former = shim_serialize_state_replace(numbers, NULL);
     const int result = object->ce->serialize(&value, &text, &length, (zend_serialize_data *)numbers);
-    shim_script_texts_end(&lent);
+    shim_serialize_state_restore(&former);
     if (EG(exception) != NULL || (result != SUCCESS && numbers->n != before)) {
         is_packed = refuse_failed(place, object);
     } else if (result == SUCCESS) {
@@ -335,7 +335,7 @@ static bool pack_object(shim_packer *packer, const shim_place *place, zend_objec
     if (number > 0) {
         /* PHP counts each occurrence of an object. */
         packer->numbers->n++;
-        return shim_put_tag(packer, SHIM_TAG_AGAIN) && shim_put_varint(packer, (uint64_t)number);
+        return shim_put_tag(packer, SHIM_TAG_OBJECT_REF) && shim_put_varint(packer, (uint64_t)number);
     }
     GC_ADDREF(object);
     packer->depth++;

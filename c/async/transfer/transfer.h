@@ -241,12 +241,12 @@ typedef enum shim_tag {
     /* An object in a format of its class: the name of the class, length, bytes. */
     SHIM_TAG_CUSTOM,
     /* An object that its class has serialized as null. */
-    SHIM_TAG_LOST,
-    /* An object that has occurred before: its number. */
-    SHIM_TAG_AGAIN,
+    SHIM_TAG_NULLED,
+    /* A reference to an object that has occurred before: its number. */
+    SHIM_TAG_OBJECT_REF,
     /* Inside objects: a reference and its value, and the number of a reference that has occurred before. */
     SHIM_TAG_REFERENCE,
-    SHIM_TAG_SAME,
+    SHIM_TAG_VALUE_REF,
     /* Between values. */
     SHIM_TAG_NUMBER,
     SHIM_TAG_BYTES,
@@ -344,18 +344,20 @@ static inline bool shim_stack_is_short(void)
 /* ---- PHP's state for serialize() and unserialize(), lent to objects that call them for their own parts ---- */
 
 /* The state of serialize() and unserialize() calls of scripts in progress. */
-typedef struct shim_script_texts {
+typedef struct shim_serialize_state {
     __typeof__(((php_basic_globals *)NULL)->serialize) serialize;
     __typeof__(((php_basic_globals *)NULL)->unserialize) unserialize;
     unsigned lock;
-} shim_script_texts;
+} shim_serialize_state;
 
-/* Lends the state of a transfer until shim_script_texts_end(): serialize() of a script counts in `written`, and
- * unserialize() in `read`, as if they were nested in one call. With NULL, they count separately. If a fiber is suspended in
- * between, the state stays lent, as within serialize(). */
-static inline shim_script_texts shim_script_texts_lend(php_serialize_data_t written, php_unserialize_data_t read)
+/* Puts the state of a transfer in their place until shim_serialize_state_restore(): serialize() of a script counts in
+ * `written`, and unserialize() in `read`, as if they were nested in one call. With NULL, they count separately. If a
+ * fiber is suspended in between, that state stays in place, as within serialize(). */
+static inline shim_serialize_state shim_serialize_state_replace(php_serialize_data_t written,
+                                                                php_unserialize_data_t read)
 {
-    const shim_script_texts before = {.serialize = BG(serialize), .unserialize = BG(unserialize), .lock = BG(serialize_lock)};
+    const shim_serialize_state before = {
+        .serialize = BG(serialize), .unserialize = BG(unserialize), .lock = BG(serialize_lock)};
     /* At this level, PHP does not free the lent state. */
     BG(serialize).data = written;
     BG(serialize).level = written != NULL;
@@ -365,7 +367,7 @@ static inline shim_script_texts shim_script_texts_lend(php_serialize_data_t writ
     return before;
 }
 
-static inline void shim_script_texts_end(const shim_script_texts *before)
+static inline void shim_serialize_state_restore(const shim_serialize_state *before)
 {
     BG(serialize) = before->serialize;
     BG(unserialize) = before->unserialize;

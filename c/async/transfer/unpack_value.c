@@ -278,10 +278,10 @@ static bool unpack_custom(shim_unpacker *unpacker, zval *value)
      * with a zero. */
     zval *place = count_as(unpacker, "N;");
     zend_string *text = zend_string_init(view.bytes, view.length, false);
-    const shim_script_texts lent = shim_script_texts_lend(NULL, unpacker->objects);
+    const shim_serialize_state former = shim_serialize_state_replace(NULL, unpacker->objects);
     const int result = class->unserialize(place, class, (const unsigned char *)ZSTR_VAL(text), ZSTR_LEN(text),
                                           (zend_unserialize_data *)&unpacker->objects);
-    shim_script_texts_end(&lent);
+    shim_serialize_state_restore(&former);
     zend_string_release(text);
     if (EG(exception) != NULL || result != SUCCESS) {
         return fail_object();
@@ -299,15 +299,15 @@ static bool unpack_object(shim_unpacker *unpacker, unsigned char tag, zval *valu
         return unpack_plain(unpacker, value);
     case SHIM_TAG_CUSTOM:
         return unpack_custom(unpacker, value);
-    case SHIM_TAG_LOST:
+    case SHIM_TAG_NULLED:
         (void)count_as(unpacker, "N;");
         ZVAL_NULL(value);
         return true;
-    case SHIM_TAG_AGAIN:
+    case SHIM_TAG_OBJECT_REF:
         return unpack_numbered(unpacker, 'r', value);
     case SHIM_TAG_REFERENCE:
         return unpack_reference(unpacker, value);
-    case SHIM_TAG_SAME:
+    case SHIM_TAG_VALUE_REF:
         return unpack_numbered(unpacker, 'R', value);
     default:
         return shim_unpack_fail();
