@@ -197,11 +197,7 @@ static bool changes_process(int action, const char *pragma, const char *value)
     if (action != SQLITE_PRAGMA || pragma == NULL || value == NULL || !shim_is_in_request()) {
         return false;
     }
-    size_t i = 0;
-    while (i < SHIM_COUNT(pragmas) && strcasecmp(pragmas[i], pragma) != 0) {
-        i++;
-    }
-    return i < SHIM_COUNT(pragmas);
+    return SHIM_IS_LISTED(pragma, pragmas);
 }
 
 /* The authorizer of a connection without one of PHP. */
