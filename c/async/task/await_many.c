@@ -29,6 +29,11 @@ static void put(HashTable *table, zend_string *name, zend_ulong index, zval *val
     }
 }
 
+static void refuse_detached(void)
+{
+    zend_throw_exception(shim_async_exception, "A detached task cannot be awaited", 0);
+}
+
 /* ---- reading the iterable ---- */
 
 static bool add(task_list *list, zval *task, zval *key, const char *function)
@@ -40,7 +45,7 @@ static bool add(task_list *list, zval *task, zval *key, const char *function)
         return false;
     }
     if (shim_task_object_of(Z_OBJ_P(task))->is_detached) {
-        zend_throw_exception(shim_async_exception, "A detached task cannot be awaited", 0);
+        refuse_detached();
         return false;
     }
     ZVAL_DEREF(key);
@@ -161,7 +166,7 @@ static void give_up(shim_task *const *ends, uint32_t count, bool strands)
 void shim_await_one(zval *result, task_object *task, int64_t deadline)
 {
     if (task->is_detached) {
-        zend_throw_exception(shim_async_exception, "A detached task cannot be awaited", 0);
+        refuse_detached();
         return;
     }
     if (shim_state_of(task) == SHIM_TASK_OPEN) {
