@@ -239,6 +239,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *argument)
     return 1;
 }
 
+/* Declared in shim.h. */
 shim_view shim_library_without_hooks(size_t index)
 {
     search wanted = {.index = index};

@@ -18,9 +18,6 @@ void shim_callers_scan(void);
 /* Whether the code at this address belongs to such a library. On any thread; takes no lock. */
 bool shim_caller_is_known(const void *address);
 
-/* shim_library_without_hooks() is declared in shim.h. */
-#include "shim.h"
-
 /* ---- Waits of hooked calls (hooked_wait.c) ---- */
 
 /* The caller's next step after a wait. */
