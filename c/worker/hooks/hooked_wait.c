@@ -113,16 +113,6 @@ bool shim_hooked_may_find(void)
 /* Sets up to this size are kept on the stack. */
 enum { WATCHES_AT_HAND = 16 };
 
-/* One year: longer than any time limit, and its nanoseconds are far from overflowing an int64_t. */
-enum { SECONDS_MAX = 31536000 };
-
-int64_t shim_deadline_in(int64_t seconds, int64_t nanoseconds)
-{
-    const int64_t bounded = seconds < SECONDS_MAX ? seconds : SECONDS_MAX;
-    const int64_t moment = shim_now() + bounded * 1000000000 + nanoseconds;
-    return moment > 0 ? moment : 1;
-}
-
 int64_t shim_time_left(int64_t deadline)
 {
     const int64_t left = deadline - shim_now();
@@ -221,7 +211,7 @@ int64_t shim_socket_deadline(int descriptor, int option)
     if (getsockopt(descriptor, SOL_SOCKET, option, &time, &size) != 0 || (time.tv_sec == 0 && time.tv_usec == 0)) {
         return 0;
     }
-    return shim_deadline_in(time.tv_sec, time.tv_usec * INT64_C(1000));
+    return shim_deadline_after(time.tv_sec, time.tv_usec * INT64_C(1000));
 }
 
 /* Whether the caller tries again; sets errno if the call fails. */

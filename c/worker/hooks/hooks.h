@@ -77,8 +77,6 @@ typedef struct shim_descriptor_call {
  * returns the result of a last `look`. Otherwise returns -1, and `end` gives the reason: a descriptor was closed, the
  * request is over, or the caller has to call libc. */
 int shim_wait_for_descriptors(const shim_descriptor_call *call, shim_descriptor_end *end);
-/* Returns the time `seconds` and `nanoseconds` from now, on the monotonic clock; never 0, which means no deadline. */
-int64_t shim_deadline_in(int64_t seconds, int64_t nanoseconds);
 /* Returns the nanoseconds until the deadline; 0 if it has passed. */
 int64_t shim_time_left(int64_t deadline);
 /* Shuts down both directions of the sockets in the list. Keeps errno. */

@@ -97,7 +97,7 @@ static bool is_plain(const struct timespec *timeout, const sigset_t *signals)
 
 static int64_t deadline_of(const struct timespec *timeout)
 {
-    return timeout == NULL ? 0 : shim_deadline_in(timeout->tv_sec, timeout->tv_nsec);
+    return timeout == NULL ? 0 : shim_deadline_after(timeout->tv_sec, timeout->tv_nsec);
 }
 
 static int ppoll_in_fiber(struct pollfd *list, nfds_t count, const struct timespec *timeout)

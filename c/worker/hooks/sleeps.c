@@ -26,7 +26,7 @@ static bool sleep_in_fiber(int64_t seconds, int64_t nanoseconds)
 {
     const shim_waited waited = shim_hooked_wait(
         SHIM_HOOK_SLEEP,
-        &(shim_wait_set){.deadline = shim_deadline_in(seconds, nanoseconds), .purpose = SHIM_WAITS_FOR_TIME});
+        &(shim_wait_set){.deadline = shim_deadline_after(seconds, nanoseconds), .purpose = SHIM_WAITS_FOR_TIME});
     if (waited == SHIM_WAITED_OVER && shim_current->owes_cancelled) {
         shim_current->owes_cancelled = false;
         shim_throw_cancelled();

@@ -19,7 +19,7 @@ ZEND_NAMED_FUNCTION(shim_sleep)
         zend_argument_value_error(1, "must be greater than or equal to 0");
         RETURN_THROWS();
     }
-    int64_t deadline = shim_deadline_after(seconds);
+    int64_t deadline = shim_deadline_after_seconds(seconds);
     const shim_woken_by woken = shim_park_until(deadline, SHIM_WAITS_FOR_TIME);
     if (woken == SHIM_WOKEN_BY_CANCEL) {
         shim_throw_cancelled();

@@ -261,8 +261,11 @@ void shim_timer_remove(shim_fiber *fiber);
 shim_fiber *shim_timer_first(void);
 void shim_timers_close(void);
 
-/* Returns the time `seconds` from now, on the clock of shim_now(); a year at most, and never 0, which means no deadline. */
-int64_t shim_deadline_after(double seconds);
+/* Returns the time after this duration from now, on the clock of shim_now(); at most a year and the nanoseconds, and
+ * never 0, which means no deadline. */
+int64_t shim_deadline_after(int64_t seconds, int64_t nanoseconds);
+/* The same for a duration with a fraction; a year at most. */
+int64_t shim_deadline_after_seconds(double seconds);
 /* Computes the deadline of a parameter `?float $timeout = null`; 0 if it is null. If it is negative, returns false and
  * throws the same exception as PHP's own functions. */
 bool shim_deadline_of(int64_t *deadline, double timeout, bool is_null, uint32_t parameter);

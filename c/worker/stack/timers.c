@@ -82,15 +82,21 @@ void shim_timers_close(void)
     timers.count = timers.room = 0;
 }
 
-/* ---- timeouts of scripts ---- */
+/* ---- deadlines ---- */
 
-/* Longer than any limit, and far below the range of int64_t in nanoseconds. */
-#define SECONDS_MAX 31536000.0
+/* One year: longer than any time limit, and its nanoseconds are far from overflowing an int64_t. */
+enum { SECONDS_MAX = 31536000 };
 
-int64_t shim_deadline_after(double seconds)
+int64_t shim_deadline_after(int64_t seconds, int64_t nanoseconds)
 {
-    const int64_t moment = shim_now() + (int64_t)((seconds < SECONDS_MAX ? seconds : SECONDS_MAX) * 1e9);
+    const int64_t bounded = seconds < SECONDS_MAX ? seconds : SECONDS_MAX;
+    const int64_t moment = shim_now() + bounded * 1000000000 + nanoseconds;
     return moment > 0 ? moment : 1;
+}
+
+int64_t shim_deadline_after_seconds(double seconds)
+{
+    return shim_deadline_after(0, (int64_t)((seconds < SECONDS_MAX ? seconds : SECONDS_MAX) * 1e9));
 }
 
 bool shim_deadline_of(int64_t *deadline, double timeout, bool is_null, uint32_t parameter)
@@ -99,6 +105,6 @@ bool shim_deadline_of(int64_t *deadline, double timeout, bool is_null, uint32_t 
         zend_argument_value_error(parameter, "must be null, or greater than or equal to 0");
         return false;
     }
-    *deadline = is_null ? 0 : shim_deadline_after(timeout);
+    *deadline = is_null ? 0 : shim_deadline_after_seconds(timeout);
     return true;
 }
