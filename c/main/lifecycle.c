@@ -7,11 +7,9 @@
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
-#include "php/files/files.h"
 #include "php/libc/libc.h"
 #include "php/opcache/opcache.h"
 #include "php/process/process.h"
-#include "php/request/request.h"
 #include "php/sapi/sapi.h"
 #include "shim.h"
 

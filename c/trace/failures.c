@@ -7,7 +7,6 @@
  * function that throws is therefore defined here, too. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/engine/engine.h"
 #include "php/libc/libc.h"
 #include "trace/trace.h"
 

@@ -3,7 +3,6 @@
  * libc's functions return a pointer to memory of the process, which a call on another thread overwrites, or frees, before
  * PHP has copied the result. Here the memory belongs to the thread. */
 #include "compat.h"
-#include "php/libc/libc.h"
 
 #include <netdb.h>
 

@@ -16,7 +16,6 @@
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
-#include "worker/stack/stack.h"
 
 #include <main/php_network.h>
 

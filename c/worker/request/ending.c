@@ -17,7 +17,6 @@
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
-#include "php/files/files.h"
 #include "php/libc/libc.h"
 #include "php/process/process.h"
 #include "php/request/request.h"

@@ -12,7 +12,6 @@
  * If the loop is lost, unfinished requests are returned to the host. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/engine/engine.h"
 #include "shim.h"
 #include "worker/engine/engine.h"
 #include "worker/stack/stack.h"

@@ -5,7 +5,6 @@
  * a worker's files are already compiled. $_ENV begins as the boot script left it, because loaders of .env files write
  * to it. */
 #include "compat.h"
-#include "php/libc/libc.h"
 #include "worker/engine/engine.h"
 #include "worker/state/state.h"
 
