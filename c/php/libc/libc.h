@@ -32,7 +32,7 @@ void shim_attributes_suspend(shim_attributes_state *state);
 void shim_attributes_resume(const shim_attributes_state *state);
 void shim_attributes_end(void);
 
-/* ---- The process, the monotonic clock, and the CPU time of the thread ---- */
+/* ---- The process, and its clocks ---- */
 
 /* Asks the kernel: getpid() answers in a child of vfork() as in its parent. */
 static inline pid_t shim_process_id(void)
@@ -51,12 +51,6 @@ static inline int64_t shim_read_clock(clockid_t clock)
 static inline int64_t shim_now(void)
 {
     return shim_read_clock(CLOCK_MONOTONIC);
-}
-
-/* Returns the CPU time of the calling thread in nanoseconds. */
-static inline int64_t shim_cpu_time(void)
-{
-    return shim_read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* ---- The range of the server's own descriptors ---- */
