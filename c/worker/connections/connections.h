@@ -386,6 +386,11 @@ bool shim_large_object_is_busy(const php_stream *stream);
 
 /* ---- Operations that only libpq has (libpq.c) ---- */
 
+/* PGTransactionStatusType, in libpq's ABI. */
+enum { SHIM_PG_IDLE = 0, SHIM_PG_ACTIVE = 1, SHIM_PG_IN_TRANSACTION = 2, SHIM_PG_IN_FAILED = 3, SHIM_PG_LOST = 4 };
+
+/* Returns the status of a connection of libpq; -1 if libpq is not loaded. */
+int shim_libpq_status(const void *connection);
 /* Rolls back open transactions on the connections that pg_pconnect() keeps for the thread, as ext/pgsql does at the end of
  * a request of classic mode (_rollback_transactions()). */
 void shim_libpq_roll_back_persistent(void);

@@ -24,9 +24,8 @@ void PQfreemem(void *memory);
 int PQtransactionStatus(const PGconn *connection);
 PGresult *PQexec(PGconn *connection, const char *query);
 
-/* ExecStatusType and PGTransactionStatusType, in libpq's ABI. */
+/* ExecStatusType, in libpq's ABI. */
 enum { PGRES_COPY_OUT = 3, PGRES_COPY_IN = 4, PGRES_COPY_BOTH = 8 };
-enum { PQTRANS_IDLE = 0, PQTRANS_UNKNOWN = 4 };
 
 /* The connection whose COPY was the last result on this thread. */
 static __thread const PGconn *copying;
@@ -85,12 +84,18 @@ PGresult *PQgetResult(PGconn *connection)
     return is_ended ? get(connection) : NULL;
 }
 
-/* ---- persistent connections ---- */
+/* ---- transactions ---- */
+
+int shim_libpq_status(const void *connection)
+{
+    __typeof__(&PQtransactionStatus) status = LIBPQ(PQtransactionStatus);
+    return status != NULL ? status(connection) : -1;
+}
 
 static void roll_back(PGconn *connection)
 {
-    const int status = LIBPQ(PQtransactionStatus)(connection);
-    if (status != PQTRANS_IDLE && status != PQTRANS_UNKNOWN) {
+    const int status = shim_libpq_status(connection);
+    if (status != SHIM_PG_IDLE && status != SHIM_PG_LOST) {
         /* PQexec() reads pending results and ends a COPY. It may return NULL, which PQclear() accepts. */
         LIBPQ(PQclear)(LIBPQ(PQexec)(connection, "ROLLBACK"));
     }

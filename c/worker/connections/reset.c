@@ -151,9 +151,6 @@ static bool reset_mysqli(shim_connection *connection)
 
 /* ---- PgSql ---- */
 
-/* PGTransactionStatusType of libpq. */
-enum { PG_IDLE = 0, PG_ACTIVE = 1, PG_IN_TRANSACTION = 2, PG_IN_FAILED = 3 };
-
 /* Returns -1 for a closed connection, on which the function throws. */
 static zend_long pgsql_status(zend_object *object)
 {
@@ -166,15 +163,15 @@ static zend_long pgsql_status(zend_object *object)
 /* pg_query() first reads pending results of asynchronous queries, and ends a copy (libpq.c). */
 static bool roll_back_pgsql(shim_connection *connection)
 {
-    return shim_connection_execute(connection, "ROLLBACK") && pgsql_status(connection->object) == PG_IDLE;
+    return shim_connection_execute(connection, "ROLLBACK") && pgsql_status(connection->object) == SHIM_PG_IDLE;
 }
 
 static bool reset_pgsql(shim_connection *connection)
 {
     switch (pgsql_status(connection->object)) {
-    case PG_ACTIVE:
-    case PG_IN_TRANSACTION:
-    case PG_IN_FAILED:
+    case SHIM_PG_ACTIVE:
+    case SHIM_PG_IN_TRANSACTION:
+    case SHIM_PG_IN_FAILED:
         return roll_back_pgsql(connection);
     default:
         /* Idle, or closed, or lost already. */
@@ -279,7 +276,7 @@ bool shim_connection_in_transaction(shim_connection *connection)
         return shim_mysqli_is_open(connection->object) && shim_mysqli_in_transaction(connection->object);
     case SHIM_KIND_PGSQL:
         status = pgsql_status(connection->object);
-        return status == PG_IN_TRANSACTION || status == PG_IN_FAILED;
+        return status == SHIM_PG_IN_TRANSACTION || status == SHIM_PG_IN_FAILED;
     case SHIM_KIND_REDIS:
     case SHIM_KIND_REDIS_ARRAY:
     case SHIM_KIND_REDIS_CLUSTER: {
@@ -318,7 +315,7 @@ bool shim_connection_is_lost(const shim_connection *connection)
     } else if (connection->kind == SHIM_KIND_MYSQLI) {
         is_lost = !shim_mysqli_is_open(connection->object);
     } else if (connection->kind == SHIM_KIND_PGSQL) {
-        is_lost = pgsql_status(connection->object) > PG_IN_FAILED;
+        is_lost = pgsql_status(connection->object) > SHIM_PG_IN_FAILED;
     }
     zend_clear_exception();
     return is_lost;

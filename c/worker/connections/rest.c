@@ -14,22 +14,15 @@
 #include "worker/connections/owners/owners.h"
 #include "worker/stack/stack.h"
 
-#include <dlfcn.h>
-
 /* ---- libraries ---- */
-
-/* PGTransactionStatusType of libpq. */
-enum { PG_IDLE = 0, PG_LOST = 4 };
-
-static int (*pg_status)(const void *connection);
 
 static bool is_pg_at_rest(const void *connection)
 {
     if (connection == NULL) {
         return true;
     }
-    const int status = pg_status != NULL ? pg_status(connection) : -1;
-    return status == PG_IDLE || status == PG_LOST;
+    const int status = shim_libpq_status(connection);
+    return status == SHIM_PG_IDLE || status == SHIM_PG_LOST;
 }
 
 /* ---- kinds ---- */
@@ -254,6 +247,5 @@ bool shim_rest_is_broken(const shim_fiber *fiber)
 
 void shim_rest_install(void)
 {
-    pg_status = (int (*)(const void *))dlsym(RTLD_DEFAULT, "PQtransactionStatus");
     shim_owned_callback = (shim_owned_callbacks){.is_at_rest = is_at_rest, .keeps_state = keeps_state, .is_left = is_left};
 }
