@@ -285,6 +285,8 @@ shim_pdo_state shim_pdo_state_of(zend_object *object);
 void shim_pdo_set_state(zend_object *object, shim_pdo_state state);
 /* Whether the statement has a result that may be unread. */
 bool shim_pdo_has_result(zend_object *object);
+/* Whether `one` is a statement of the connection that has such a result. For shim_connection_find_if(). */
+bool shim_pdo_is_executed_statement(const shim_connection *one, const void *connection);
 
 /* Returns the name of the driver; NULL if there is none. */
 const char *shim_pdo_driver(zend_object *object);

@@ -158,3 +158,10 @@ ABSENT(void *, shim_pdo_library_connection, NULL, zend_object *object)
 ABSENT(zend_long, shim_pdo_row_count, 0, zend_object *object)
 
 #endif
+
+bool shim_pdo_is_executed_statement(const shim_connection *one, const void *connection)
+{
+    return one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL &&
+           shim_pdo_of_statement(one->object) == ((const shim_connection *)connection)->object &&
+           shim_pdo_has_result(one->object);
+}

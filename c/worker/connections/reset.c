@@ -80,13 +80,6 @@ static zend_long number_from(bool is_called, zval *result)
 
 /* ---- PDO ---- */
 
-static bool is_unread_statement(const shim_connection *one, const void *connection)
-{
-    return one->kind == SHIM_KIND_PDO_STATEMENT &&
-           shim_pdo_of_statement(one->object) == ((const shim_connection *)connection)->object &&
-           shim_pdo_has_result(one->object);
-}
-
 /* SQLite must not reset a statement that is executing: a fiber may be suspended in a function that it calls. */
 static void end_sqlite_statements(const shim_connection *connection, void *database)
 {
@@ -97,7 +90,8 @@ static void end_sqlite_statements(const shim_connection *connection, void *datab
 
 static bool reset_pdo(shim_connection *connection)
 {
-    for (shim_connection *one = NULL; (one = shim_connection_find_if(is_unread_statement, connection)) != NULL;) {
+    for (shim_connection *one = NULL;
+         (one = shim_connection_find_if(shim_pdo_is_executed_statement, connection)) != NULL;) {
         if (!method_succeeds(one, "closecursor") || (one->object != NULL && shim_pdo_has_result(one->object))) {
             return false;
         }

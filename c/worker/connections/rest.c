@@ -27,13 +27,6 @@ static bool is_pg_at_rest(const void *connection)
 
 /* ---- kinds ---- */
 
-static bool is_executed_statement(const shim_connection *one, const void *connection)
-{
-    return one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL &&
-           shim_pdo_of_statement(one->object) == ((const shim_connection *)connection)->object &&
-           shim_pdo_has_result(one->object);
-}
-
 static bool is_pdo_at_rest(shim_connection *connection)
 {
     void *library = shim_pdo_library_connection(connection->object);
@@ -49,7 +42,7 @@ static bool is_pdo_at_rest(shim_connection *connection)
     }
     return strcmp(driver, "mysql") == 0    ? shim_mysqlnd_is_idle(library)
            : strcmp(driver, "sqlite") == 0 ? !shim_sqlite_is_busy(shim_pdo_sqlite(connection->object))
-                                           : shim_connection_find_if(is_executed_statement, connection) == NULL;
+                                           : shim_connection_find_if(shim_pdo_is_executed_statement, connection) == NULL;
 }
 
 /* libpq's connection is the first member of the extension's struct. */
