@@ -53,7 +53,7 @@ shim_taken shim_connection_wait(shim_connection *connection)
         return (shim_taken){.result = take(shim_owner_shared())};
     }
     shim_connection_addref(root);
-    const bool is_handle = root->owned.is_leased && !root->owned.is_passed_on;
+    const bool is_handle = shim_connection_is_lease(root);
     const shim_acquisition result = take(shim_connection_owned(root));
     if (result == SHIM_ACQUIRED && shim_running != NULL) {
         root->user = shim_running;

@@ -120,6 +120,12 @@ typedef struct shim_connection {
     struct shim_connection *next;
 } shim_connection;
 
+/* Whether it belongs to a request for a call only: a curl handle. */
+static inline bool shim_connection_is_lease(const shim_connection *connection)
+{
+    return connection->owned.is_leased && !connection->owned.is_passed_on;
+}
+
 /* Returns the record for a new object; NULL if out of memory. */
 shim_connection *shim_connection_add(zend_object *object, shim_kind kind);
 /* Returns the record of an object; NULL if it has none. */

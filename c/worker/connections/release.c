@@ -108,17 +108,11 @@ static void lose(const shim_connection *connection, bool is_lost)
     }
 }
 
-/* Whether it belongs to a request for a call only: a curl handle. */
-static bool is_lease(const shim_connection *connection)
-{
-    return connection->owned.is_leased && !connection->owned.is_passed_on;
-}
-
 /* Leaves a connection in whose call a fiber is still suspended. A curl transfer continues with the fiber. On other
  * connections, the fiber could not be ended; no other request can use the connection before it is. */
 static void leave(shim_connection *connection)
 {
-    if (is_lease(connection)) {
+    if (shim_connection_is_lease(connection)) {
         return;
     }
     connection->is_left = true;
@@ -140,7 +134,7 @@ static void clean(shim_connection *connection, const shim_checkpoint *here)
     releasing one = {.connection = shim_connection_addref(connection)};
     const bool is_broken = was_interrupted(connection);
     /* After a refused wait, libcurl has ended the transfer itself. */
-    const bool is_cut = is_broken || (connection->is_cut && !is_lease(connection));
+    const bool is_cut = is_broken || (connection->is_cut && !shim_connection_is_lease(connection));
     connection->is_cut = false;
     if (connection->owned.uses > 0) {
         leave(connection);
@@ -262,13 +256,13 @@ void shim_connections_leave(const shim_fiber *fiber)
 
 static bool is_open_for(const shim_connection *connection, const void *fiber)
 {
-    return connection->user == fiber && !is_lease(connection) &&
+    return connection->user == fiber && !shim_connection_is_lease(connection) &&
            shim_connection_in_transaction((shim_connection *)connection);
 }
 
 static bool is_given_back(const shim_connection *connection, const void *fiber)
 {
-    return connection->user == fiber && !is_lease(connection);
+    return connection->user == fiber && !shim_connection_is_lease(connection);
 }
 
 ZEND_NAMED_FUNCTION(shim_release_connections)
