@@ -4,19 +4,21 @@
  * functions are looked up in the SQLite library that PHP uses, whose interface is stable. Without them, the state of a
  * connection is unknown, and nothing on it is ended. */
 #include "compat.h"
+#include "php/libc/libc.h"
 #include "worker/connections/connections.h"
 
 #include <dlfcn.h>
 
 enum { SQLITE_DONE_WELL = 0 };
 
-/* Repeats a failed lookup: an extension that is loaded later may bring the library. */
+/* Repeats a failed lookup: an extension that is loaded later may bring the library. RTLD_DEFAULT, unlike shim_library(),
+ * finds the executable's replacements first: sqlite3_exec() and sqlite3_reset() go through php/bailout/queries.c. */
 static void *function_of(void **slot, const char *name)
 {
     void *function = __atomic_load_n(slot, __ATOMIC_RELAXED);
     if (function == NULL) {
         function = dlsym(RTLD_DEFAULT, name);
-        void *library = function == NULL ? dlopen("libsqlite3.so.0", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        void *library = function == NULL ? NEXT(dlopen)("libsqlite3.so.0", RTLD_LAZY | RTLD_NOLOAD) : NULL;
         if (library != NULL) {
             function = dlsym(library, name);
             dlclose(library);
