@@ -35,6 +35,12 @@ void *shim_library(void **slot, const char *name, const char *const *files, size
     return function;
 }
 
+void *shim_libpq(void **slot, const char *name)
+{
+    static const char *const files[] = {"libpq.so.5"};
+    return shim_library(slot, name, files, SHIM_COUNT(files));
+}
+
 static pthread_mutex_t locks[] = {
     [SHIM_LOCK_OF_LOG] = PTHREAD_MUTEX_INITIALIZER,
     [SHIM_LOCK_OF_BINDINGS] = PTHREAD_MUTEX_INITIALIZER,

@@ -97,6 +97,8 @@ void *shim_next(void **slot, const char *name);
 /* Does the same for a function of a library that is loaded with libphp, or later with an extension; `files` are the
  * possible names of the library. NULL means that it is not loaded, so that the function is never called. */
 void *shim_library(void **slot, const char *name, const char *const *files, size_t count);
+/* Does the same for a function of libpq. */
+void *shim_libpq(void **slot, const char *name);
 /* Locks for state that libc keeps for the process. A fork waits until no other thread holds one: that thread would not exist
  * in the child. */
 typedef enum shim_libc_lock_id { SHIM_LOCK_OF_LOG, SHIM_LOCK_OF_BINDINGS } shim_libc_lock_id;

@@ -50,9 +50,8 @@ static void note_failure(const PGresult *result)
 
 void PQclear(PGresult *result)
 {
-    static const char *const files[] = {"libpq.so.5"};
     note_failure(result);
-    __typeof__(&PQclear) clear = (__typeof__(&PQclear))shim_library(SHIM_SLOT, "PQclear", files, 1);
+    __typeof__(&PQclear) clear = (__typeof__(&PQclear))shim_libpq(SHIM_SLOT, "PQclear");
     if (clear != NULL) {
         clear(result);
     }

@@ -30,13 +30,7 @@ enum { PGRES_COPY_OUT = 3, PGRES_COPY_IN = 4, PGRES_COPY_BOTH = 8 };
 /* The connection whose COPY was the last result on this thread. */
 static __thread const PGconn *copying;
 
-static void *libpq_s(void **slot, const char *name)
-{
-    static const char *const files[] = {"libpq.so.5"};
-    return shim_library(slot, name, files, SHIM_COUNT(files));
-}
-
-#define LIBPQ(name) ((__typeof__(&name))libpq_s(SHIM_SLOT, #name))
+#define LIBPQ(name) ((__typeof__(&name))shim_libpq(SHIM_SLOT, #name))
 
 static bool opens_copy(const PGresult *result)
 {
