@@ -1,5 +1,6 @@
 //! Worker mode: scripts that serve many requests.
 
+mod bailouts;
 mod bodies;
 mod books;
 mod compat;
@@ -18,7 +19,6 @@ mod frameworks;
 #[cfg(feature = "async")]
 mod garbage;
 mod isolation;
-mod jumps;
 #[cfg(feature = "async")]
 mod left_fibers;
 #[cfg(feature = "async")]
