@@ -28,8 +28,8 @@ typedef struct shim_own_instances {
     bool is_over;
 } shim_own_instances;
 
-/* The request that runs on the current thread, or NULL between requests. Owned by the frame of shim_run in classic
- * mode, and by its fiber in worker mode. */
+/* The request that runs on the current thread, or NULL between requests. Owned by the frame of shim_script_run()
+ * in classic mode and of boot scripts, and by its fiber in worker mode. */
 typedef struct shim_context {
     /* NULL once the response has ended. */
     void *host;

@@ -102,7 +102,7 @@ void ZEND_FASTCALL zend_array_destroy(HashTable *array)
     }
 }
 
-/* ---- stacks (stacks.c) and bailouts ---- */
+/* ---- stacks (worker/engine/stacks.c) and bailouts ---- */
 
 const void *shim_free_depth_here(void)
 {

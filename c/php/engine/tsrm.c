@@ -38,10 +38,10 @@ ts_rsrc_id ts_allocate_id(ts_rsrc_id *id, size_t size, ts_allocate_ctor make, ts
     return result;
 }
 
-/* Records the structs of the engine itself and, from PHP 8.5 on, those of OPcache, which has become part of it. Most
- * declare their offset; that of the working directory does not, but no other one has its size. */
 static size_t directory_offset;
 
+/* Records the structs of the engine itself and, from PHP 8.5 on, those of OPcache, which has become part of it. Most
+ * declare their offset; that of the working directory does not, but no other one has its size. */
 ts_rsrc_id ts_allocate_fast_id(ts_rsrc_id *id, size_t *offset, size_t size, ts_allocate_ctor make, ts_allocate_dtor free)
 {
     ts_rsrc_id result = NEXT(ts_allocate_fast_id)(id, offset, size, make, free);

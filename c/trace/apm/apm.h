@@ -12,7 +12,7 @@
 /* Call after PHP has started and all other handlers of functions have been replaced; `place` is the slot for extensions
  * in functions. Returns false if out of memory. */
 bool shim_apm_install(const shim_options *options, int place);
-/* Frees the records of a thread after its objects were destroyed. */
+/* The hooks of the plugin: when a request has ended, frees the records of its thread, whose objects were destroyed. */
 extern const shim_request_hooks shim_apm_request_hooks;
 
 /* ---- Transfers of curl (curl_calls.c) ---- */

@@ -3,8 +3,9 @@
  * It runs the steps of php_request_startup and php_request_shutdown that concern a request, without those that concern
  * the thread: modules stay started, code stays loaded, memory stays allocated.
  *
- * A bailout (fatal error, memory or time limit) ends its request (guard.c). Memory that its frames held is not freed,
- * so the worker is tainted from then on: the host lets the other requests end, and then boots the worker again. */
+ * A bailout (fatal error, memory or time limit) ends its request (worker/engine/guard.c). Memory that its frames held
+ * is not freed, so the worker is tainted from then on: the host lets the other requests end, and then boots the worker
+ * again. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "worker/connections/connections.h"

@@ -5,8 +5,8 @@
  * handler that writes its value to the place where it is used.
  *
  * Handlers are code of extensions: they allocate, warn about deprecated directives, and refuse values. They are
- * therefore called without any reporting (guard.c), and only where necessary: structs that move as a whole already
- * contain the handlers' values. */
+ * therefore called without any reporting (worker/engine/guard.c), and only where necessary: structs that move as a
+ * whole already contain the handlers' values. */
 #include "compat.h"
 #include "worker/engine/engine.h"
 #include "worker/state/state.h"
