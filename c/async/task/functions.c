@@ -280,7 +280,7 @@ static bool declare(zend_module_entry *module)
     shim_task_class_register(methods);
     (void)zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
     shim_task_runner_install();
-    return !shim_has_tasks || shim_marks_install();
+    return !shim_has_tasks || shim_function_ids_install();
 }
 
 /* ---- a forked child, which has no host ---- */

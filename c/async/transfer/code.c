@@ -1,6 +1,6 @@
 /* Closures on their way to another thread.
  *
- * A function belongs to its thread: its references are counted without atomics. It is sent as its file and its mark, by
+ * A function belongs to its thread: its references are counted without atomics. It is sent as its file and its ID, by
  * which the other thread finds its own (async/transfer/sources.c). Functions of PHP itself, and static methods, are sent by
  * name. Classes are always found by name. */
 #include "async/transfer/transfer.h"
@@ -105,13 +105,13 @@ bool shim_pack_code(shim_packer *packer, zend_object *object)
         return true;
     }
     const zend_op_array *code = &closure.function->op_array;
-    if (shim_mark_of(code) == 0) {
+    if (shim_function_id_of(code) == 0) {
         return shim_transfer_throw("a task cannot be a function that comes from no file: %s:%u", ZSTR_VAL(code->filename),
                                    code->line_start);
     }
     shim_pack_number(packer, BY_MARK);
     pack_string(packer, code->filename);
-    shim_pack_number(packer, shim_mark_of(code));
+    shim_pack_number(packer, shim_function_id_of(code));
     shim_pack_number(packer, is_of_cache(code));
     return pack_captured(packer, code);
 }
@@ -190,14 +190,14 @@ static void adopt(zend_op_array *code, zend_class_entry *scope)
 
 static zend_op_array *unpack_function(shim_unpacker *unpacker)
 {
-    uint64_t mark, is_cached;
+    uint64_t id, is_cached;
     zend_op_array *code = NULL;
     zend_string *path = unpack_string(unpacker);
     if (path == NULL) {
         return NULL;
     }
-    if (shim_unpack_number(unpacker, &mark) && shim_unpack_number(unpacker, &is_cached)) {
-        code = shim_source_function(path, mark, is_cached != 0);
+    if (shim_unpack_number(unpacker, &id) && shim_unpack_number(unpacker, &is_cached)) {
+        code = shim_source_function(path, id, is_cached != 0);
         if (code == NULL && EG(exception) == NULL) {
             shim_transfer_throw("the task's function is not found in its file, which may have changed: %s", ZSTR_VAL(path));
         }

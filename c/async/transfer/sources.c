@@ -22,14 +22,14 @@ enum {
 /* A file; the list begins with the newest one. */
 typedef struct source {
     struct source *next;
-    /* The mark of its first function: the file itself. */
-    shim_mark mark;
+    /* The ID of its first function: the file itself. */
+    shim_function_id id;
     /* Whether the cached script was asked for. */
     bool is_cached;
     zend_op_array *main;
     HashTable functions;
     HashTable classes;
-    /* All functions, by the numbers of their marks. */
+    /* All functions, by the numbers of their IDs. */
     HashTable by_number;
     /* The memory of functions, classes and run-time caches. */
     zend_arena *arena;
@@ -42,14 +42,19 @@ static __thread uint32_t count;
 
 /* ---- its functions ---- */
 
+static zend_ulong number_of(shim_function_id id)
+{
+    return id & ((1u << SHIM_FUNCTION_NUMBER_BITS) - 1);
+}
+
 static void collect(source *source, zend_op_array *code)
 {
-    const shim_mark mark = shim_mark_of(code);
+    const shim_function_id id = shim_function_id_of(code);
     /* A class may have inherited methods of other files. */
-    if (mark == 0 || !shim_mark_is_of_file(mark, source->mark)) {
+    if (id == 0 || !shim_function_id_is_of_file(id, source->id)) {
         return;
     }
-    zend_hash_index_add_ptr(&source->by_number, shim_mark_number(mark), code);
+    zend_hash_index_add_ptr(&source->by_number, number_of(id), code);
     if (code->refcount != NULL && (code->fn_flags & ZEND_ACC_HEAP_RT_CACHE) == 0 &&
         ZEND_MAP_PTR(code->run_time_cache) == NULL) {
         void *cache = zend_arena_calloc(&source->arena, 1, (size_t)code->cache_size);
@@ -247,7 +252,8 @@ static bool compile_plain(source *source, zend_file_handle *file)
                              ZEND_COMPILE_IGNORE_OTHER_FILES | ZEND_COMPILE_NO_CONSTANT_SUBSTITUTION;
     const bool is_same = php_stream_open_for_zend_ex(file, USE_PATH | STREAM_OPEN_FOR_INCLUDE) == SUCCESS &&
                          zend_stream_fixup(file, &text, &length) == SUCCESS &&
-                         shim_mark_is_of_file(shim_mark_of_file(file->filename, text, length), source->mark);
+                         shim_function_id_is_of_file(shim_function_id_of_file(file->filename, text, length),
+                                                     source->id);
     return !is_same || compile(source, shim_compile_uncached, file, options);
 }
 
@@ -272,10 +278,10 @@ static bool has_same_declarations(source *source)
 
 /* ---- the list ---- */
 
-static source *begin_source(shim_mark mark, bool is_cached)
+static source *begin_source(shim_function_id id, bool is_cached)
 {
     source *source = ecalloc(1, sizeof(*source));
-    source->mark = mark;
+    source->id = id;
     source->is_cached = is_cached;
     source->arena = zend_arena_create(ARENA_BYTES);
     zend_hash_init(&source->functions, 0, NULL, ZEND_FUNCTION_DTOR, false);
@@ -317,10 +323,10 @@ static void free_source(source *source)
 }
 
 /* Returns a source that has the function; NULL if there is none. A bailout passes through. */
-static source *load(zend_string *path, shim_mark mark, bool is_cached, bool from_cache)
+static source *load(zend_string *path, shim_function_id id, bool is_cached, bool from_cache)
 {
     zend_file_handle file;
-    source *loaded = begin_source(mark, is_cached);
+    source *loaded = begin_source(id, is_cached);
     zend_stream_init_filename_ex(&file, path);
     const bool is_done = (from_cache ? compile_cached : compile_plain)(loaded, &file);
     zend_destroy_file_handle(&file);
@@ -333,7 +339,7 @@ static source *load(zend_string *path, shim_mark mark, bool is_cached, bool from
     if (loaded->main != NULL) {
         collect_all(loaded);
     }
-    if (zend_hash_index_exists(&loaded->by_number, shim_mark_number(mark)) && (!from_cache || has_same_declarations(loaded))) {
+    if (zend_hash_index_exists(&loaded->by_number, number_of(id)) && (!from_cache || has_same_declarations(loaded))) {
         return loaded;
     }
     free_source(loaded);
@@ -356,11 +362,11 @@ static void free_oldest(void)
     }
 }
 
-static source *find(shim_mark mark, bool is_cached)
+static source *find(shim_function_id id, bool is_cached)
 {
     for (source **at = &sources; *at != NULL; at = &(*at)->next) {
         source *found = *at;
-        if (shim_mark_is_of_file(found->mark, mark) && found->is_cached == is_cached) {
+        if (shim_function_id_is_of_file(found->id, id) && found->is_cached == is_cached) {
             *at = found->next;
             found->next = sources;
             sources = found;
@@ -370,12 +376,12 @@ static source *find(shim_mark mark, bool is_cached)
     return NULL;
 }
 
-zend_op_array *shim_source_function(zend_string *path, shim_mark mark, bool is_cached)
+zend_op_array *shim_source_function(zend_string *path, shim_function_id id, bool is_cached)
 {
-    source *source = find(mark, is_cached);
+    source *source = find(id, is_cached);
     if (source == NULL) {
-        source = is_cached ? load(path, mark, is_cached, true) : NULL;
-        source = source != NULL ? source : load(path, mark, is_cached, false);
+        source = is_cached ? load(path, id, is_cached, true) : NULL;
+        source = source != NULL ? source : load(path, id, is_cached, false);
         if (source == NULL) {
             return NULL;
         }
@@ -385,7 +391,7 @@ zend_op_array *shim_source_function(zend_string *path, shim_mark mark, bool is_c
             free_oldest();
         }
     }
-    return zend_hash_index_find_ptr(&source->by_number, shim_mark_number(mark));
+    return zend_hash_index_find_ptr(&source->by_number, number_of(id));
 }
 
 void shim_sources_free(void)

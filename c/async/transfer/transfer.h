@@ -119,37 +119,32 @@ void shim_pack_failure_text(shim_packer *packer, shim_view message);
 /* Throws the packed failure as a TaskException, or a TransferException if the payload is damaged. May run script code. */
 void shim_throw_failure(shim_unpacker *unpacker);
 
-/* ---- The identity of a function, which is the same in each thread that compiles its file (marks.c) ---- */
+/* ---- The identity of a function, which is the same in each thread that compiles its file (function_ids.c) ---- */
 
-/* The hash of a file, and the number of a function in that file. 0 is no mark. */
-typedef uint64_t shim_mark;
+/* The hash of a file, and the number of a function in that file. 0 is no ID. */
+typedef uint64_t shim_function_id;
 
-enum { SHIM_MARK_NUMBER_BITS = 20 };
+enum { SHIM_FUNCTION_NUMBER_BITS = 20 };
 
 /* Call while PHP starts, before it compiles a file. Returns false if PHP has no free resource handle. */
-bool shim_marks_install(void);
-/* Returns the mark of a function, or of its copy in a closure; 0 if it was not compiled from a file. */
-shim_mark shim_mark_of(const zend_op_array *code);
-/* Returns a mark of the file with this path and text. */
-shim_mark shim_mark_of_file(const zend_string *path, const char *text, size_t length);
+bool shim_function_ids_install(void);
+/* Returns the ID of a function, or of its copy in a closure; 0 if it was not compiled from a file. */
+shim_function_id shim_function_id_of(const zend_op_array *code);
+/* Returns an ID of the file with this path and text. */
+shim_function_id shim_function_id_of_file(const zend_string *path, const char *text, size_t length);
 /* Compiles a file without OPcache. */
 zend_op_array *shim_compile_uncached(zend_file_handle *file, int type);
 
-static inline bool shim_mark_is_of_file(shim_mark mark, shim_mark other)
+static inline bool shim_function_id_is_of_file(shim_function_id id, shim_function_id other)
 {
-    return mark >> SHIM_MARK_NUMBER_BITS == other >> SHIM_MARK_NUMBER_BITS;
-}
-
-static inline zend_ulong shim_mark_number(shim_mark mark)
-{
-    return mark & ((1u << SHIM_MARK_NUMBER_BITS) - 1);
+    return id >> SHIM_FUNCTION_NUMBER_BITS == other >> SHIM_FUNCTION_NUMBER_BITS;
 }
 
 /* ---- Files that this thread has compiled to take functions from them (sources.c) ---- */
 
-/* Returns the function with this mark; NULL if its file has changed or cannot be read. The thread keeps it until no
+/* Returns the function with this ID; NULL if its file has changed or cannot be read. The thread keeps it until no
  * closure of it is left. `is_cached`: the sender has it from OPcache. */
-zend_op_array *shim_source_function(zend_string *path, shim_mark mark, bool is_cached);
+zend_op_array *shim_source_function(zend_string *path, shim_function_id id, bool is_cached);
 /* Call when the request of this thread has ended, and with it all closures. */
 void shim_sources_free(void);
 
