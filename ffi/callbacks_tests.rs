@@ -8,7 +8,7 @@ use crate::bindings::{shim_callbacks, shim_log};
 
 unsafe extern "C" {
     static shim_host: shim_callbacks;
-    fn shim_host_listen(callbacks: *const shim_callbacks) -> bool;
+    fn shim_host_install(callbacks: *const shim_callbacks) -> bool;
     fn shim_host_forget(log: unsafe extern "C" fn(*mut std::ffi::c_void, *const shim_log));
 }
 
@@ -28,7 +28,7 @@ fn a_child_without_a_host_discards_output_and_refuses_calls() {
     // SAFETY: an entry of zeros is `None`.
     let silent: shim_callbacks = unsafe { zeroed() };
     // SAFETY: only this test calls C.
-    assert!(!unsafe { shim_host_listen(&silent) }, "a host that leaves callbacks out");
+    assert!(!unsafe { shim_host_install(&silent) }, "a host that leaves callbacks out");
     let host = nobody();
     assert_whole(&host);
     let mut buffer = [0; 4];

@@ -216,7 +216,7 @@ const char *shim_install(const shim_options *options)
 
 /* ---- the end of a thread ---- */
 
-void shim_installed_stop_thread(void)
+void shim_features_stop_thread(void)
 {
 #ifdef SVC_WORKER
     shim_stacks_forget();

@@ -83,7 +83,7 @@ const char *shim_startup(const shim_options *options)
     if (php_version_id() / 100 != PHP_VERSION_ID / 100) {
         return "svc was built for PHP " PHP_VERSION ", but libphp is of another version; rebuild svc";
     }
-    if (!shim_host_listen(options->callbacks)) {
+    if (!shim_host_install(options->callbacks)) {
         return "the host leaves a callback out; rebuild svc";
     }
     shim_superglobals_hidden = !options->superglobals;
@@ -226,5 +226,5 @@ void shim_thread_start(void)
 void shim_thread_stop(void)
 {
     ts_free_thread();
-    shim_installed_stop_thread();
+    shim_features_stop_thread();
 }

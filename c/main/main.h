@@ -9,6 +9,6 @@ const char *shim_install_before_php(const shim_options *options);
 /* Installs the rest, once all extensions have started. */
 const char *shim_install(const shim_options *options);
 /* PHP has freed the thread's storage: frees what the features keep for it. */
-void shim_installed_stop_thread(void);
+void shim_features_stop_thread(void);
 
 #endif

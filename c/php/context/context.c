@@ -75,7 +75,7 @@ static bool reserve(shim_strings *strings, size_t size)
     return true;
 }
 
-bool shim_describe(shim_strings *strings, const shim_request *request, shim_files *files)
+bool shim_request_info_fill(shim_strings *strings, const shim_request *request, shim_files *files)
 {
     size_t size = request->method.length + request->uri.length + request->query.length + request->content_type.length +
                   request->authorization.length + request->script.length + request->script_file.length +

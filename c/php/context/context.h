@@ -162,7 +162,7 @@ typedef struct shim_files {
 } shim_files;
 
 /* Fills SG(request_info). Returns false if out of memory. */
-bool shim_describe(shim_strings *strings, const shim_request *request, shim_files *files);
+bool shim_request_info_fill(shim_strings *strings, const shim_request *request, shim_files *files);
 
 /* ---- What other features add to a request (hooks.c) ---- */
 
@@ -250,7 +250,7 @@ static inline bool shim_can_wait_for_process(const void *caller)
 
 extern shim_callbacks shim_host;
 /* Installs the host's callbacks. Returns false if one is missing. */
-bool shim_host_listen(const shim_callbacks *callbacks);
+bool shim_host_install(const shim_callbacks *callbacks);
 /* Call in a forked child, which has no host except for its log. */
 void shim_host_forget(void (*log)(void *request, const shim_log *record));
 

@@ -5,7 +5,7 @@
 
 shim_callbacks shim_host;
 
-bool shim_host_listen(const shim_callbacks *callbacks)
+bool shim_host_install(const shim_callbacks *callbacks)
 {
     shim_host = *callbacks;
     size_t at = offsetof(shim_callbacks, io);

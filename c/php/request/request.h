@@ -8,7 +8,7 @@
 /* ---- Svc\Request (request_object.c) ---- */
 
 /* The request ends: detaches its object from it. */
-void shim_object_forget(shim_context *context);
+void shim_request_object_detach(shim_context *context);
 void shim_request_class_register(void);
 
 /* ---- One script (script.c) ---- */

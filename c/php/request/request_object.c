@@ -72,7 +72,7 @@ static void read_body(request_object *request)
     }
     shim_context *context = request->context;
     if (context == NULL) {
-        /* The body was too large to be kept: see shim_object_forget(). */
+        /* The body was too large to be kept: see shim_request_object_detach(). */
         zend_throw_error(NULL,
                          "The body of a request that has ended is no longer available; read it while the request is active");
         return;
@@ -263,7 +263,7 @@ static bool has_room_for(int64_t size)
     return PG(memory_limit) <= 0 || (int64_t)zend_memory_usage(true) + size + SLACK < (int64_t)PG(memory_limit);
 }
 
-void shim_object_forget(shim_context *context)
+void shim_request_object_detach(shim_context *context)
 {
     if (Z_TYPE(context->object) == IS_UNDEF) {
         return;

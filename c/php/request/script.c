@@ -225,7 +225,7 @@ static void forget_object(void)
 {
     if (Z_TYPE(shim_current->object) != IS_UNDEF) {
         zend_try {
-            shim_object_forget(shim_current);
+            shim_request_object_detach(shim_current);
         } zend_end_try();
     }
 }
@@ -348,7 +348,7 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
     SHIM_CALL_REQUEST_HOOKS(begin, &context);
     shim_environment_clear();
     SG(server_context) = &context;
-    if (shim_describe(&own_strings, request, &files) && start(&context, boot)) {
+    if (shim_request_info_fill(&own_strings, request, &files) && start(&context, boot)) {
         if (request->script.length > 0) {
             run_script(&files);
         }

@@ -208,7 +208,7 @@ static void end_output(void)
 
 static void forget_object(shim_fiber *fiber)
 {
-    shim_object_forget(&fiber->context);
+    shim_request_object_detach(&fiber->context);
 }
 
 static shim_outcome outcome_of(const shim_context *context)

@@ -52,7 +52,7 @@ static void begin(shim_fiber *fiber)
 static void read_request(shim_fiber *fiber)
 {
     shim_files files = {0};
-    if (!shim_describe(&fiber->strings, fiber->context.request, &files)) {
+    if (!shim_request_info_fill(&fiber->strings, fiber->context.request, &files)) {
         zend_error_noreturn(E_ERROR, "Out of memory");
     }
     php_output_activate();
