@@ -43,9 +43,9 @@ void shim_execution_timer_forget(void);
 void shim_execution_timer_fired(void);
 /* Call when an error ends the script of this thread. If the time limit caused it, the code that runs afterwards gets a
  * limit too. */
-void shim_execution_timer_taken(void);
+void shim_execution_timer_script_failed(void);
 /* Records whether this thread is about to wait in an interruptible call, which gives up once the limit has expired. */
-void shim_execution_timer_insists(bool insists);
+void shim_execution_timer_set_interrupting(bool insists);
 /* Call when PHP's own end of a request begins: PHP removes the limit there before it closes streams, whose wrappers and
  * filters are script code. Until the release, the following code gets a limit of the same length instead. */
 void shim_execution_timer_hold(void);
@@ -76,7 +76,7 @@ void shim_interrupts_install(void);
 /* Whether the current request is a task that has been cancelled. */
 bool shim_is_cancelled(void);
 /* The same for any request of the thread. */
-bool shim_cancel_notice(shim_context *context);
+bool shim_context_is_cancelled(shim_context *context);
 /* Throws the exception for a wait of a cancelled task; set by the feature that has tasks. */
 extern void (*shim_throw_cancelled)(void);
 

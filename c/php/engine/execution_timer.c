@@ -141,7 +141,7 @@ void shim_execution_timer_fired(void)
     }
 }
 
-void shim_execution_timer_insists(bool insists)
+void shim_execution_timer_set_interrupting(bool insists)
 {
     own.insists = insists;
     if (insists && own.exists && zend_atomic_bool_load_ex(&EG(timed_out))) {
@@ -167,7 +167,7 @@ void shim_execution_timer_release(void)
 }
 
 /* zend_timeout() clears the flag before it raises its error. */
-void shim_execution_timer_taken(void)
+void shim_execution_timer_script_failed(void)
 {
     int64_t deadline = own.exists ? shim_timer_deadline() : 0;
     int64_t now = shim_now();

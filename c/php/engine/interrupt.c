@@ -99,7 +99,7 @@ void shim_interrupter_stop(shim_interrupter *interrupter)
 
 void (*shim_throw_cancelled)(void);
 
-bool shim_cancel_notice(shim_context *context)
+bool shim_context_is_cancelled(shim_context *context)
 {
     if (!context->is_cancelled && context->owner != NULL && shim_host.task.is_cancelled(context->owner)) {
         context->is_cancelled = true;
@@ -110,5 +110,5 @@ bool shim_cancel_notice(shim_context *context)
 
 bool shim_is_cancelled(void)
 {
-    return shim_current != NULL && shim_current->is_task && shim_cancel_notice(shim_current);
+    return shim_current != NULL && shim_current->is_task && shim_context_is_cancelled(shim_current);
 }

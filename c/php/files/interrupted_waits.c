@@ -23,9 +23,9 @@ int nanosleep(const struct timespec *duration, struct timespec *rest)
     if (!shim_is_in_request()) {
         return NEXT(nanosleep)(duration, rest);
     }
-    shim_execution_timer_insists(true);
+    shim_execution_timer_set_interrupting(true);
     const int result = NEXT(nanosleep)(duration, rest), error = errno;
-    shim_execution_timer_insists(false);
+    shim_execution_timer_set_interrupting(false);
     errno = error;
     return is_futile(result, error) ? 0 : result;
 }
@@ -35,9 +35,9 @@ int semop(int semaphores, struct sembuf *operations, size_t count)
     if (!shim_is_in_request()) {
         return NEXT(semop)(semaphores, operations, count);
     }
-    shim_execution_timer_insists(true);
+    shim_execution_timer_set_interrupting(true);
     const int result = NEXT(semop)(semaphores, operations, count), error = errno;
-    shim_execution_timer_insists(false);
+    shim_execution_timer_set_interrupting(false);
     errno = is_futile(result, error) ? ECANCELED : error;
     return result;
 }

@@ -76,12 +76,12 @@ int shim_flock_here(int descriptor, int operation, bool (*may_block)(int descrip
     if (may_block != NULL && !may_block(descriptor)) {
         return -1;
     }
-    shim_execution_timer_insists(true);
+    shim_execution_timer_set_interrupting(true);
     do {
         result = NEXT(flock)(descriptor, operation);
     } while (result != 0 && errno == EINTR && !shim_is_over());
     int error = errno;
-    shim_execution_timer_insists(false);
+    shim_execution_timer_set_interrupting(false);
     errno = error;
     return result != 0 && error == EINTR ? shim_give_up() : result;
 }

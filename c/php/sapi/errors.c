@@ -171,7 +171,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     }
     if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
         shim_request_failed(is_ours_to_bail_out(type));
-        shim_execution_timer_taken();
+        shim_execution_timer_script_failed();
         /* Errors that report exceptions do not bail out. */
         SHIM_CALL_REQUEST_HOOKS(fail, &record, (type & E_DONT_BAIL) != 0);
         /* After each bailout of the last code, PHP continues and sends the output. */

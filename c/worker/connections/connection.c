@@ -197,7 +197,7 @@ void shim_connection_remove(const zend_object *object)
     }
 }
 
-void shim_connection_belongs(shim_connection *connection, shim_connection *parent)
+void shim_connection_set_parent(shim_connection *connection, shim_connection *parent)
 {
     shim_connection *before = connection->parent;
     connection->parent = shim_connection_addref(parent);
@@ -222,7 +222,7 @@ shim_connection *shim_connection_root(shim_connection *connection)
         const zend_object *object = parent_object(connection);
         shim_connection *parent = object != NULL ? shim_connection_find(object) : NULL;
         if (parent != NULL) {
-            shim_connection_belongs(connection, shim_connection_root(parent));
+            shim_connection_set_parent(connection, shim_connection_root(parent));
         }
     }
     return connection->parent != NULL ? connection->parent : connection;

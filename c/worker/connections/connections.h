@@ -135,7 +135,7 @@ void shim_connection_remove(const zend_object *object);
 shim_connection *shim_connection_addref(shim_connection *connection);
 void shim_connection_delref(shim_connection *connection);
 /* Sets the parent of the record. */
-void shim_connection_belongs(shim_connection *connection, shim_connection *parent);
+void shim_connection_set_parent(shim_connection *connection, shim_connection *parent);
 /* Whether the running call on it was made by svc itself. */
 bool shim_connection_is_in_own_call(shim_connection *connection);
 /* Returns the connection itself: for a statement, the one that has prepared it. */

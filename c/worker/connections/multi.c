@@ -24,7 +24,7 @@ static shim_connection *handle_at(zend_execute_data *execute_data, uint32_t numb
 static void put_in(shim_connection *multi, shim_connection *easy)
 {
     if (easy->parent == NULL) {
-        shim_connection_belongs(easy, multi);
+        shim_connection_set_parent(easy, multi);
         easy->transfer = shim_transfer_last_added();
         easy->held = 1;
         multi->held++;
@@ -36,7 +36,7 @@ static void take_out(shim_connection *multi, shim_connection *easy)
     if (easy->parent == multi) {
         easy->held = 0;
         multi->held--;
-        shim_connection_belongs(easy, NULL);
+        shim_connection_set_parent(easy, NULL);
         if (easy->owned.uses == 0) {
             shim_socket_release(&easy->owned);
         }

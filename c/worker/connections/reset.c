@@ -47,7 +47,7 @@ static void call_on_all(const shim_connection *connection, bool (*test)(const sh
     for (shim_connection *one = NULL; (one = shim_connection_find_if(test, connection)) != NULL;) {
         (void)method_succeeds(one, name);
         zend_clear_exception();
-        shim_connection_belongs(one, NULL);
+        shim_connection_set_parent(one, NULL);
     }
 }
 

@@ -149,5 +149,5 @@ void shim_request_run(shim_fiber *fiber)
     shim_own_worker.carried--;
     fiber->phase = SHIM_PHASE_IDLE;
     shim_current = before;
-    shim_fiber_let_go(fiber);
+    shim_fiber_release(fiber);
 }

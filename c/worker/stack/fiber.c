@@ -13,7 +13,7 @@ uint64_t shim_running_serial(void)
 void (*shim_fiber_parks)(const shim_fiber *fiber);
 void (*shim_fiber_is_lost)(const shim_fiber *fiber);
 
-void shim_fiber_let_go(shim_fiber *fiber)
+void shim_fiber_release(shim_fiber *fiber)
 {
     void *owner = fiber->context.owner;
     fiber->context.owner = NULL;

@@ -130,7 +130,8 @@ size_t shim_tasks_wake_cancelled(void)
     size_t count = 0;
     shim_fiber *fiber;
     LIST_FOREACH(fiber, &parked_tasks, parked) {
-        if (fiber->phase == SHIM_PHASE_PARKED && !fiber->context.is_cancelled && shim_cancel_notice(&fiber->context)) {
+        if (fiber->phase == SHIM_PHASE_PARKED && !fiber->context.is_cancelled &&
+            shim_context_is_cancelled(&fiber->context)) {
             shim_wake(fiber, SHIM_WOKEN_BY_CANCEL, 0);
             count++;
         }

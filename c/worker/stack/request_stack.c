@@ -175,7 +175,7 @@ static void give_up(shim_fiber *fiber)
     if (host != NULL) {
         shim_host.worker.ended(host, SHIM_LOST);
     }
-    shim_fiber_let_go(fiber);
+    shim_fiber_release(fiber);
 }
 
 /* After a run: keeps the fiber or frees it. */
@@ -248,7 +248,7 @@ void shim_fibers_lose(void (*lose)(shim_fiber *fiber))
             fiber->stop_waiting(fiber);
         }
         fiber->context.host = NULL;
-        shim_fiber_let_go(fiber);
+        shim_fiber_release(fiber);
     }
     /* Their stacks stay allocated: they may still be referenced. */
     LIST_FOREACH(fiber, &busy, busy) {

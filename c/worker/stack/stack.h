@@ -183,7 +183,7 @@ extern void (*shim_fiber_parks)(const shim_fiber *fiber);
 extern void (*shim_fiber_is_lost)(const shim_fiber *fiber);
 
 /* The request is completely freed: returns it to its host. */
-void shim_fiber_let_go(shim_fiber *fiber);
+void shim_fiber_release(shim_fiber *fiber);
 
 /* Ends the wait of a parked request, whatever else it was waiting for. */
 void shim_wake(shim_fiber *fiber, shim_woken_by by, unsigned member);

@@ -322,10 +322,10 @@ static int wait_for_lock(int descriptor, int operation)
 /* Blocks the thread; the caller handles interruptions, and may restart the wait. */
 static int lock_record_here(int descriptor, int command, void *lock, int (*call)(int, int, ...))
 {
-    shim_execution_timer_insists(true);
+    shim_execution_timer_set_interrupting(true);
     int result = call(descriptor, command, lock);
     int error = errno;
-    shim_execution_timer_insists(false);
+    shim_execution_timer_set_interrupting(false);
     errno = error;
     return result;
 }
