@@ -108,7 +108,7 @@ typedef struct shim_io_callbacks {
     /* Whether the client has disconnected. */
     bool (*is_gone)(void *request);
     /* Whether output would block the thread until the client has read more. */
-    bool (*is_crowded)(void *request);
+    bool (*is_full)(void *request);
     /* Copies up to `size` bytes of the body to `buffer`; returns the number of bytes, 0 at the end of the body. */
     size_t (*read_body)(void *request, char *buffer, size_t size);
     /* Copies up to `size` bytes of the body, starting at `offset`; does not move the position of read_body. */

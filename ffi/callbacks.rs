@@ -57,7 +57,7 @@ pub(crate) fn callbacks<R: Runtime>() -> shim_callbacks {
             failed: Some(failed),
             fail: Some(fail),
             is_gone: Some(is_gone),
-            is_crowded: Some(is_crowded),
+            is_full: Some(is_full),
             read_body: Some(read_body),
             read_body_at: Some(read_body_at),
             variables: Some(variables),
@@ -110,7 +110,7 @@ callbacks! {
         request_handle.host().write(unsafe { bytes(output) })
     };
     fn is_gone() -> bool = false, |request_handle| request_handle.host().is_gone();
-    fn is_crowded() -> bool = false, |request_handle| request_handle.host().is_crowded();
+    fn is_full() -> bool = false, |request_handle| request_handle.host().is_full();
     fn flush() -> bool = false, |request_handle| request_handle.host().flush();
     fn send_head(head: *const shim_head) -> () = (), |request_handle| {
         // SAFETY: C's struct is valid for this call.

@@ -36,7 +36,7 @@ fn a_child_without_a_host_discards_output_and_refuses_calls() {
     unsafe {
         assert!(host.io.write.unwrap()(null_mut(), view(b"output")));
         assert!(host.io.flush.unwrap()(null_mut()));
-        assert!(!host.io.is_crowded.unwrap()(null_mut()));
+        assert!(!host.io.is_full.unwrap()(null_mut()));
         assert_eq!(host.io.read_body.unwrap()(null_mut(), buffer.as_mut_ptr(), buffer.len()), 0);
         assert_eq!(host.io.read_body_at.unwrap()(null_mut(), buffer.as_mut_ptr(), buffer.len(), 9), 0);
         assert_eq!(host.span.begin.unwrap()(null_mut(), 0, view(b"name"), 0), 0);

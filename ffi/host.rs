@@ -26,7 +26,7 @@ pub trait Host {
         false
     }
     /// Returns whether `write` would block until the client has made room.
-    fn is_crowded(&self) -> bool {
+    fn is_full(&self) -> bool {
         false
     }
     /// Sends pending output to the client now. Returns false if the client is gone.

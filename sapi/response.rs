@@ -158,8 +158,8 @@ impl Response {
 
     /// Returns whether more output would have to wait for the reader.
     #[cfg(feature = "php")]
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.stage == ResponseStage::Streaming && self.exchange.is_crowded()
+    pub(crate) fn is_full(&self) -> bool {
+        self.stage == ResponseStage::Streaming && self.exchange.is_full()
     }
 
     /// Sends the pending output. Returns false if the client is gone.

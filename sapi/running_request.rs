@@ -180,8 +180,8 @@ impl Host for RunningRequest {
         self.exchange.is_gone() && !self.exchange.has_no_client()
     }
 
-    fn is_crowded(&self) -> bool {
-        self.response.is_crowded()
+    fn is_full(&self) -> bool {
+        self.response.is_full()
     }
 
     fn flush(&mut self) -> bool {

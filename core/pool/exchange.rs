@@ -193,8 +193,8 @@ impl Exchange {
     }
 
     /// Returns whether [`data`](Self::data) would probably wait for the reader now.
-    pub fn is_crowded(&self) -> bool {
-        self.reply.is_crowded()
+    pub fn is_full(&self) -> bool {
+        self.reply.is_full()
     }
 
     /// Ends a reply whose head was sent.

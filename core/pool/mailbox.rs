@@ -268,7 +268,7 @@ impl Mailbox {
     }
 
     /// Returns whether body bytes would probably have to wait for the reader. Other replies use the same budgets.
-    pub fn is_crowded(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         let Ok(inner) = self.open() else { return false };
         let piece = REPLY_GATHER_MAX as u64;
         let has_memory = inner.memory_bytes < REPLY_MEMORY_MAX && self.spool.has_memory_for(piece);
@@ -557,14 +557,14 @@ mod tests {
     #[test]
     fn a_writer_can_check_before_it_would_wait() {
         let mailbox = mailbox(0);
-        assert!(!mailbox.is_crowded());
+        assert!(!mailbox.is_full());
         put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
-        assert!(mailbox.is_crowded());
+        assert!(mailbox.is_full());
         assert_eq!(collected(&mailbox).len(), 1);
-        assert!(!mailbox.is_crowded());
+        assert!(!mailbox.is_full());
         put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
         mailbox.close();
-        assert!(!mailbox.is_crowded(), "the writer does not wait for a departed reader");
+        assert!(!mailbox.is_full(), "the writer does not wait for a departed reader");
     }
 
     #[test]

@@ -59,8 +59,8 @@ macro_rules! host_through {
             fn is_gone(&self) -> bool {
                 self.$field.is_gone()
             }
-            fn is_crowded(&self) -> bool {
-                self.$field.is_crowded()
+            fn is_full(&self) -> bool {
+                self.$field.is_full()
             }
             fn flush(&mut self) -> bool {
                 self.$field.flush()

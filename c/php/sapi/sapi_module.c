@@ -43,7 +43,7 @@ static bool is_beside_others(void)
 static void wait_for_reader(void)
 {
     int64_t pause = 0;
-    while (is_beside_others() && shim_host.io.is_crowded(shim_current->host) && shim_wait_hooks.for_client(&pause)) {
+    while (is_beside_others() && shim_host.io.is_full(shim_current->host) && shim_wait_hooks.for_client(&pause)) {
     }
 }
 

@@ -90,7 +90,7 @@ impl Host for Recorder {
     fn is_gone(&self) -> bool {
         false
     }
-    fn is_crowded(&self) -> bool {
+    fn is_full(&self) -> bool {
         false
     }
     fn flush(&mut self) -> bool {
