@@ -65,7 +65,7 @@ shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode m
     return is_late && !zend_atomic_bool_load_ex(&EG(timed_out)) ? SHIM_AWAIT_TIMED_OUT : SHIM_AWAIT_STOPPED;
 }
 
-shim_task_state shim_state_of(const task_object *object)
+shim_task_state shim_task_state_read(const task_object *object)
 {
     const shim_payload *answer;
     shim_view why;
@@ -136,7 +136,7 @@ static void throw_payload(const shim_payload *payload)
     }
 }
 
-bool shim_answer(task_object *object, zval *result)
+bool shim_task_answer(task_object *object, zval *result)
 {
     if (object->failure != NULL) {
         GC_ADDREF(object->failure);

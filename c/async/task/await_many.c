@@ -169,7 +169,7 @@ void shim_await_one(zval *result, task_object *task, int64_t deadline)
         refuse_detached();
         return;
     }
-    if (shim_state_of(task) == SHIM_TASK_OPEN) {
+    if (shim_task_state_read(task) == SHIM_TASK_OPEN) {
         size_t winner;
         /* The last reference to the object may be released during the wait. */
         GC_ADDREF(&task->std);
@@ -177,12 +177,12 @@ void shim_await_one(zval *result, task_object *task, int64_t deadline)
         if (awaited == SHIM_AWAIT_TIMED_OUT) {
             give_up(&task->task, 1, false);
         } else if (awaited == SHIM_AWAITED) {
-            (void)shim_answer(task, result);
+            (void)shim_task_answer(task, result);
         }
         OBJ_RELEASE(&task->std);
         return;
     }
-    (void)shim_answer(task, result);
+    (void)shim_task_answer(task, result);
 }
 
 /* ---- answers ---- */
@@ -195,7 +195,7 @@ static void answer_all(zval *result, task_list *list)
     array_init_size(result, list->count);
     ZEND_HASH_FOREACH_KEY_VAL(Z_ARRVAL(list->objects), index, name, task) {
         zval value;
-        if (!shim_answer(object_of(task), &value)) {
+        if (!shim_task_answer(object_of(task), &value)) {
             zval_ptr_dtor(result);
             ZVAL_NULL(result);
             return;
@@ -231,7 +231,7 @@ static void throw_aggregate(const task_list *list)
     array_init(&errors);
     ZEND_HASH_FOREACH_KEY_VAL(Z_ARRVAL(list->objects), index, name, task) {
         zval nothing, error;
-        if (shim_answer(object_of(task), &nothing)) {
+        if (shim_task_answer(object_of(task), &nothing)) {
             zval_ptr_dtor(&nothing);
             continue;
         }
@@ -260,7 +260,7 @@ static void answer_first(zval *result, task_list *list, size_t winner, zval *key
         zval_ptr_dtor(&winning);
     }
     if (EG(exception) == NULL) {
-        (void)shim_answer(task, result);
+        (void)shim_task_answer(task, result);
     }
 }
 
@@ -273,7 +273,7 @@ static bool throw_failure(const task_list *list, size_t winner)
         return false;
     }
     zval_ptr_dtor(&key);
-    if (shim_answer(task, &nothing)) {
+    if (shim_task_answer(task, &nothing)) {
         zval_ptr_dtor(&nothing);
         return false;
     }

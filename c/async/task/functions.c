@@ -206,7 +206,7 @@ ZEND_METHOD(Svc_Task, await)
 ZEND_METHOD(Svc_Task, isSettled)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    RETURN_BOOL(shim_state_of(own(ZEND_THIS)) != SHIM_TASK_OPEN);
+    RETURN_BOOL(shim_task_state_read(own(ZEND_THIS)) != SHIM_TASK_OPEN);
 }
 
 ZEND_METHOD(Svc_Task, cancel)

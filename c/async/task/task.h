@@ -47,9 +47,9 @@ typedef enum shim_awaited {
 /* Waits until a watch of this mode is over. `winner` is the index of the task that ended it, or `count`. */
 shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode mode, int64_t deadline, size_t *winner);
 /* Returns the state of a task, without waiting. */
-shim_task_state shim_state_of(const task_object *object);
+shim_task_state shim_task_state_read(const task_object *object);
 /* Returns the answer of a settled task. Returns false if it is an exception, which is thrown. */
-bool shim_answer(task_object *object, zval *result);
+bool shim_task_answer(task_object *object, zval *result);
 
 /* ---- Awaiting one task, or several together (await_many.c) ---- */
 
