@@ -323,7 +323,7 @@ typedef struct shim_saved_figures {
     shim_kept kept;
     shim_figures figures;
     /* The figures are saved, and not restored yet. */
-    bool are_aside;
+    bool is_saved;
     /* The number of the session variable that holds its last ID, or 0; whether that ID is lost (last_ids.c). */
     unsigned id_kept_in;
     bool is_id_lost;
@@ -499,7 +499,7 @@ typedef enum shim_effect {
     /* A lock may be held until the session ends. */
     SHIM_LEAVES_LOCK = 4,
     /* It reads an ID that an earlier statement has generated. */
-    SHIM_ASKS_FOR_ID = 8,
+    SHIM_READS_ID = 8,
 } shim_effect;
 
 /* Returns the effects of a call that begins, from its text or from an earlier prepared statement. `subject` is the

@@ -63,17 +63,17 @@ void shim_figures_save(shim_connection *connection, const shim_fiber *owner)
 {
     shim_saved_figures *own = shim_figures_of(connection, owner->context.serial);
     own = own != NULL ? own : add(connection, owner->context.serial);
-    if (own != NULL && !own->are_aside) {
+    if (own != NULL && !own->is_saved) {
         own->figures = shim_figures_read(connection);
-        own->are_aside = true;
+        own->is_saved = true;
     }
 }
 
 void shim_figures_restore(shim_connection *connection)
 {
     shim_saved_figures *own = shim_figures_of(connection, shim_running->context.serial);
-    if (own != NULL && own->are_aside) {
-        own->are_aside = false;
+    if (own != NULL && own->is_saved) {
+        own->is_saved = false;
         shim_figures_write(connection, &own->figures);
     }
 }

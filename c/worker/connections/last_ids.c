@@ -75,7 +75,7 @@ static void save_id_of_other(shim_connection *connection, uint64_t request)
 bool shim_last_id_is_available(shim_connection *connection, unsigned effects)
 {
     const bool makes = (effects & (SHIM_LEAVES_ID | SHIM_LEAVES_STATE)) != 0;
-    const bool asks = (effects & (SHIM_ASKS_FOR_ID | SHIM_LEAVES_STATE)) != 0;
+    const bool asks = (effects & (SHIM_READS_ID | SHIM_LEAVES_STATE)) != 0;
     if (connection->kept == NULL) {
         return true;
     }
@@ -86,7 +86,7 @@ bool shim_last_id_is_available(shim_connection *connection, unsigned effects)
     if (!(makes || asks || is_kept)) {
         return true;
     }
-    if (own != NULL && own->is_id_lost && (effects & SHIM_ASKS_FOR_ID) != 0) {
+    if (own != NULL && own->is_id_lost && (effects & SHIM_READS_ID) != 0) {
         return false;
     }
     if (makes || is_kept) {

@@ -222,7 +222,7 @@ static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_chec
 
 void shim_connections_end(shim_fiber *fiber, const shim_checkpoint *here)
 {
-    if (!fiber->has_owned || shim_is_child) {
+    if (!fiber->has_used_connection || shim_is_child) {
         return;
     }
     clean_all(fiber, fiber, here);
@@ -243,7 +243,7 @@ void shim_connections_end_own_stack(void)
 
 void shim_connections_leave(const shim_fiber *fiber)
 {
-    if (!fiber->has_owned) {
+    if (!fiber->has_used_connection) {
         return;
     }
     while (take_next(fiber) != NULL) {

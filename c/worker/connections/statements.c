@@ -107,7 +107,7 @@ static unsigned effects_of(const zend_string *sql, bool locks_only)
         is_one_of(first, length, id_statements, SHIM_COUNT(id_statements)) ||
         has_one_of(first, id_words, SHIM_COUNT(id_words));
     return lock | (is_harmless ? 0 : SHIM_LEAVES_STATE) | (makes_id ? SHIM_LEAVES_ID : 0) |
-           (has_one_of(first, asking_words, SHIM_COUNT(asking_words)) ? SHIM_ASKS_FOR_ID : 0);
+           (has_one_of(first, asking_words, SHIM_COUNT(asking_words)) ? SHIM_READS_ID : 0);
 }
 
 /* ---- calls ---- */
@@ -165,7 +165,7 @@ unsigned shim_statement_effects(shim_connection *root, shim_connection *subject,
         return effects;
     }
     return has_one_of(name, changing, SHIM_COUNT(changing)) ? SHIM_LEAVES_STATE
-           : strcmp(name, "lastinsertid") == 0             ? SHIM_ASKS_FOR_ID
+           : strcmp(name, "lastinsertid") == 0             ? SHIM_READS_ID
            : strcmp(name, "pg_insert") == 0                ? SHIM_LEAVES_ID
                                                            : 0;
 }

@@ -59,7 +59,7 @@ void shim_user_note(shim_connection *connection)
     }
     /* Set even if the user is noted: shim_user_take_own_stack clears it between requests. */
     if (shim_running != NULL) {
-        shim_running->has_owned = true;
+        shim_running->has_used_connection = true;
     } else {
         own_stack_has_used = true;
     }

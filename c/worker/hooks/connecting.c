@@ -78,7 +78,7 @@ int connect(int descriptor, const struct sockaddr *address, socklen_t size)
     if (flags < 0 || (flags & O_NONBLOCK) != 0 || NEXT(fcntl64)(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) {
         return NEXT(connect)(descriptor, address, size);
     }
-    shim_waited waited = SHIM_WAITED_LOOK;
+    shim_waited waited = SHIM_WAITED_CHECK;
     const int result =
         connect_in_fiber(descriptor, address, size, shim_socket_deadline(descriptor, SO_SNDTIMEO), &waited);
     const int error = errno;

@@ -80,9 +80,9 @@ static void ask_for_help(shim_helper_call *call)
 static shim_waited wait_for(shim_helper_call *call, shim_completion *completion)
 {
     const shim_wait_set set = {.completions = &completion, .completion_count = 1};
-    shim_waited waited = SHIM_WAITED_LOOK;
+    shim_waited waited = SHIM_WAITED_CHECK;
     bool is_complete = shim_host.completion.is_complete(completion);
-    while (!is_complete && waited == SHIM_WAITED_LOOK) {
+    while (!is_complete && waited == SHIM_WAITED_CHECK) {
         waited = shim_hooked_wait(SHIM_HOOK_DNS, &set);
         is_complete = shim_host.completion.is_complete(completion);
     }
@@ -93,7 +93,7 @@ static shim_waited wait_for(shim_helper_call *call, shim_completion *completion)
         shim_hook_blocks(SHIM_HOOK_DNS, SHIM_OBSTACLE_HELPERS);
         return SHIM_WAITED_BLOCK;
     }
-    return SHIM_WAITED_LOOK;
+    return SHIM_WAITED_CHECK;
 }
 
 shim_waited shim_helper_call_wait(shim_helper_call *call)
@@ -101,11 +101,11 @@ shim_waited shim_helper_call_wait(shim_helper_call *call)
     const int error = errno;
     shim_completion *completion = NULL;
     shim_waited waited = shim_hooked_may_wait(SHIM_HOOK_DNS);
-    if (waited == SHIM_WAITED_LOOK && !shim_host.completion.make(&completion, &call->completer)) {
+    if (waited == SHIM_WAITED_CHECK && !shim_host.completion.make(&completion, &call->completer)) {
         shim_hook_blocks(SHIM_HOOK_DNS, SHIM_OBSTACLE_MEMORY);
         waited = SHIM_WAITED_BLOCK;
     }
-    if (waited == SHIM_WAITED_LOOK) {
+    if (waited == SHIM_WAITED_CHECK) {
         call->error = error;
         call->host_error = h_errno;
         call->owners = SIDES;
@@ -114,7 +114,7 @@ shim_waited shim_helper_call_wait(shim_helper_call *call)
         shim_host.completion.drop(completion);
     }
     errno = error;
-    if (waited == SHIM_WAITED_LOOK) {
+    if (waited == SHIM_WAITED_CHECK) {
         errno = call->error;
         h_errno = call->host_error;
     } else {

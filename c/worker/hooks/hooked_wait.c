@@ -41,13 +41,13 @@ shim_waited shim_hooked_may_wait(shim_hook hook)
     }
     shim_running->refusals = 0;
     const shim_obstacle obstacle = shim_fiber_obstacle();
-    return obstacle != SHIM_NO_OBSTACLE ? block(hook, obstacle) : SHIM_WAITED_LOOK;
+    return obstacle != SHIM_NO_OBSTACLE ? block(hook, obstacle) : SHIM_WAITED_CHECK;
 }
 
 static shim_waited wait_in_fiber(shim_hook hook, const shim_wait_set *set)
 {
     const shim_waited refused = shim_hooked_may_wait(hook);
-    if (refused != SHIM_WAITED_LOOK) {
+    if (refused != SHIM_WAITED_CHECK) {
         return refused;
     }
     switch (shim_park(set).by) {
@@ -56,7 +56,7 @@ static shim_waited wait_in_fiber(shim_hook hook, const shim_wait_set *set)
     case SHIM_WOKEN_BY_DESCRIPTOR:
     case SHIM_WOKEN_BY_COMPLETION:
     case SHIM_WOKEN_BY_REQUEST:
-        return SHIM_WAITED_LOOK;
+        return SHIM_WAITED_CHECK;
     case SHIM_WOKEN_BY_CLOSE:
         return SHIM_WAITED_CLOSED;
     case SHIM_WOKEN_BY_CANCEL:
@@ -86,7 +86,7 @@ shim_waited shim_hooked_pause(shim_hook hook, int64_t *pause)
 {
     shim_pause_lengthen(pause);
     const shim_waited waited = shim_hooked_wait(hook, &(shim_wait_set){.deadline = shim_now() + *pause});
-    return waited == SHIM_WAITED_EXPIRED ? SHIM_WAITED_LOOK : waited;
+    return waited == SHIM_WAITED_EXPIRED ? SHIM_WAITED_CHECK : waited;
 }
 
 bool shim_hooked_keeps_retrying(void)
@@ -151,7 +151,7 @@ static int wait_with(shim_watch *watches, const shim_descriptor_call *call, shim
         case SHIM_WAITED_OVER:
         case SHIM_WAITED_BLOCK:
             return -1;
-        case SHIM_WAITED_LOOK:
+        case SHIM_WAITED_CHECK:
             break;
         }
         const int found = call->look(call->call);
@@ -163,7 +163,7 @@ static int wait_with(shim_watch *watches, const shim_descriptor_call *call, shim
             /* Regular files are always ready; this one is not, so the caller requested events that files never report. */
             woken->descriptor = -1;
             /* Without any descriptor left, the request's time limit still ends the wait. */
-            set.awaits_turn = true;
+            set.awaits_grant = true;
         }
     }
 }
@@ -218,7 +218,7 @@ int64_t shim_socket_deadline(int descriptor, int option)
 static bool may_retry(shim_waited waited)
 {
     switch (waited) {
-    case SHIM_WAITED_LOOK:
+    case SHIM_WAITED_CHECK:
         return true;
     case SHIM_WAITED_EXPIRED:
         errno = EAGAIN;
@@ -256,7 +256,7 @@ bool shim_pause_at_socket(int descriptor, int64_t deadline, int64_t *pause, shim
         *waited = SHIM_WAITED_EXPIRED;
     } else {
         *waited = shim_hooked_pause(SHIM_HOOK_NET, pause);
-        if (*waited == SHIM_WAITED_LOOK && inode_of(descriptor) != inode) {
+        if (*waited == SHIM_WAITED_CHECK && inode_of(descriptor) != inode) {
             *waited = SHIM_WAITED_CLOSED;
         }
     }

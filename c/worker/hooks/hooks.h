@@ -23,7 +23,7 @@ bool shim_caller_is_known(const void *address);
 /* The caller's next step after a wait. */
 typedef enum shim_waited {
     /* The wait ended, possibly for another reason: the caller checks, and waits again if necessary. */
-    SHIM_WAITED_LOOK = 0,
+    SHIM_WAITED_CHECK = 0,
     /* A descriptor of the set was closed. Its number may belong to another file by now. */
     SHIM_WAITED_CLOSED,
     SHIM_WAITED_EXPIRED,
@@ -34,7 +34,7 @@ typedef enum shim_waited {
     SHIM_WAITED_BLOCK,
 } shim_waited;
 
-/* For callers whose preparations are expensive: returns SHIM_WAITED_LOOK if the request may wait, otherwise what
+/* For callers whose preparations are expensive: returns SHIM_WAITED_CHECK if the request may wait, otherwise what
  * shim_hooked_wait would return, and counts it. */
 shim_waited shim_hooked_may_wait(shim_hook hook);
 /* Waits in the fiber. Keeps errno. */
@@ -115,9 +115,9 @@ typedef struct shim_helper_call {
 
 /* Allocates a call of `size` bytes. Returns NULL if out of memory, which it counts: the caller calls libc. */
 void *shim_helper_call_new(size_t size, void (*make)(shim_helper_call *), void (*discard)(shim_helper_call *));
-/* Runs the call on a helper thread and waits for it. After SHIM_WAITED_LOOK, errno and h_errno are those of the call; the
- * caller takes the results and calls shim_helper_call_release. Any other result means that the call has been released:
- * SHIM_WAITED_OVER if the request may no longer wait, SHIM_WAITED_BLOCK if the caller has to call libc. */
+/* Runs the call on a helper thread and waits for it. After SHIM_WAITED_CHECK, errno and h_errno are those of the call;
+ * the caller takes the results and calls shim_helper_call_release. Any other result means that the call has been
+ * released: SHIM_WAITED_OVER if the request may no longer wait, SHIM_WAITED_BLOCK if the caller has to call libc. */
 shim_waited shim_helper_call_wait(shim_helper_call *call);
 void shim_helper_call_release(shim_helper_call *call);
 

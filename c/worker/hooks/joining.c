@@ -18,7 +18,7 @@ int pthread_join(pthread_t thread, void **result)
     int64_t pause = 0;
     int error = pthread_tryjoin_np(thread, result);
     while (error == EBUSY) {
-        if (shim_hooked_pause(SHIM_HOOK_DNS, &pause) != SHIM_WAITED_LOOK) {
+        if (shim_hooked_pause(SHIM_HOOK_DNS, &pause) != SHIM_WAITED_CHECK) {
             /* The caller frees memory that the thread uses, so the join cannot be abandoned. */
             return NEXT(pthread_join)(thread, result);
         }

@@ -104,7 +104,7 @@ int gethostbyname_r(const char *name, struct hostent *entry, char *buffer, size_
         return NEXT(gethostbyname_r)(name, entry, buffer, size, found, host_error);
     }
     *found = NULL;
-    if (waited != SHIM_WAITED_LOOK) {
+    if (waited != SHIM_WAITED_CHECK) {
         /* Callers do not retry after this error. */
         *host_error = NO_RECOVERY;
         return 0;
@@ -212,7 +212,7 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     if (waited == SHIM_WAITED_BLOCK) {
         return NEXT(getaddrinfo)(node, service, hints, found);
     }
-    if (waited != SHIM_WAITED_LOOK) {
+    if (waited != SHIM_WAITED_CHECK) {
         return GIVEN_UP;
     }
     const int result = own->result;
@@ -282,7 +282,7 @@ int getnameinfo(const struct sockaddr *address, socklen_t size, char *node, sock
     if (waited == SHIM_WAITED_BLOCK) {
         return NEXT(getnameinfo)(address, size, node, node_size, service, service_size, flags);
     }
-    if (waited != SHIM_WAITED_LOOK) {
+    if (waited != SHIM_WAITED_CHECK) {
         return GIVEN_UP;
     }
     const int result = own->result;

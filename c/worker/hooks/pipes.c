@@ -38,7 +38,7 @@ static bool wait_until_ready(int descriptor, short events)
     }
     do {
         switch (shim_hooked_wait_for(SHIM_HOOK_PROCESS, descriptor, events, 0)) {
-        case SHIM_WAITED_LOOK:
+        case SHIM_WAITED_CHECK:
             break;
         case SHIM_WAITED_BLOCK:
             return true;

@@ -74,7 +74,7 @@ static bool wait_for(struct pollfd *list, nfds_t count, int64_t deadline, int *r
         *result = shim_hooked_may_find() ? *result : fail();
         return true;
     }
-    shim_descriptor_end end = {.waited = SHIM_WAITED_LOOK};
+    shim_descriptor_end end = {.waited = SHIM_WAITED_CHECK};
     const shim_descriptor_call waits = {
         .list = list, .count = count, .deadline = deadline, .is_in_use = true, .look = look_by_poll, .call = &call};
     *result = shim_wait_for_descriptors(&waits, &end);
@@ -223,7 +223,7 @@ static bool select_in_fiber(int count, fd_set *reads, fd_set *writes, fd_set *ex
     }
     struct pollfd list[FD_SETSIZE];
     const nfds_t length = list_of(&call, list);
-    shim_descriptor_end end = {.waited = SHIM_WAITED_LOOK};
+    shim_descriptor_end end = {.waited = SHIM_WAITED_CHECK};
     /* `is_in_use` stays false: select() is called for scripts, which name the streams again when they use them. */
     const shim_descriptor_call waits = {
         .list = list, .count = length, .deadline = deadline, .look = look_by_select, .call = &call};

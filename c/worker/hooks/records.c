@@ -141,7 +141,7 @@ int res_nsearch(res_state state, const char *name, int class, int type, unsigned
     if (waited == SHIM_WAITED_BLOCK) {
         return NEXT(res_nsearch)(state, name, class, type, answer, size);
     }
-    if (waited != SHIM_WAITED_LOOK) {
+    if (waited != SHIM_WAITED_CHECK) {
         /* Callers do not retry after this error. */
         state->res_h_errno = NO_RECOVERY;
         h_errno = NO_RECOVERY;

@@ -91,7 +91,7 @@ static ssize_t receive_in_fiber(attempt once, int descriptor, void *call, receiv
             state->deadline = shim_socket_deadline(descriptor, SO_RCVTIMEO);
         }
         const short events = (state->flags & MSG_OOB) != 0 ? POLLPRI : POLLIN;
-        shim_waited waited = SHIM_WAITED_LOOK;
+        shim_waited waited = SHIM_WAITED_CHECK;
         if (!shim_wait_for_socket(descriptor, events, state->deadline, &waited)) {
             return waited == SHIM_WAITED_BLOCK ? once(descriptor, call, state->flags) : -1;
         }
@@ -122,7 +122,7 @@ static ssize_t peek_all(int descriptor, receive_call call, int flags)
 {
     const int64_t deadline = shim_socket_deadline(descriptor, SO_RCVTIMEO);
     receive_state state = {.flags = flags & ~MSG_WAITALL, .deadline = deadline};
-    shim_waited waited = SHIM_WAITED_LOOK;
+    shim_waited waited = SHIM_WAITED_CHECK;
     int64_t pause = 0;
     for (;;) {
         struct pollfd look = {.fd = descriptor, .events = POLLRDHUP};
@@ -259,7 +259,7 @@ static ssize_t send_in_fiber(int descriptor, struct msghdr *message, int flags)
             }
             deadline = shim_socket_deadline(descriptor, SO_SNDTIMEO);
         }
-        shim_waited waited = SHIM_WAITED_LOOK;
+        shim_waited waited = SHIM_WAITED_CHECK;
         if (!shim_wait_for_socket(descriptor, POLLOUT, deadline, &waited)) {
             const ssize_t last = waited == SHIM_WAITED_BLOCK ? NEXT(sendmsg)(descriptor, message, flags) : -1;
             return sent == 0 ? last : (ssize_t)sent + (last > 0 ? last : 0);
@@ -332,7 +332,7 @@ static bool wait_for_connection(int descriptor)
         if (deadline == NO_WAIT_YET) {
             deadline = shim_socket_deadline(descriptor, SO_RCVTIMEO);
         }
-        shim_waited waited = SHIM_WAITED_LOOK;
+        shim_waited waited = SHIM_WAITED_CHECK;
         if (!shim_wait_for_socket(descriptor, POLLIN, deadline, &waited)) {
             return waited == SHIM_WAITED_BLOCK;
         }

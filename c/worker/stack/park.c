@@ -206,7 +206,7 @@ static bool is_endless(const shim_wait_set *set)
     while (i < set->watch_count && set->watches[i].descriptor < 0) {
         i++;
     }
-    return i == set->watch_count && set->completion_count == 0 && set->deadline == 0 && !set->awaits_turn;
+    return i == set->watch_count && set->completion_count == 0 && set->deadline == 0 && !set->awaits_grant;
 }
 
 /* Suspends the request until its wait is over. From here to the switch, and from the switch to the end, nothing bails
@@ -258,7 +258,7 @@ shim_woken shim_park(const shim_wait_set *set)
     const bool waits = enlist(fiber);
     /* Adding a watch may already have woken the request, because its descriptor turned out to be closed. */
     if (waits || fiber->phase == SHIM_PHASE_READY) {
-        if (fiber->has_owned) {
+        if (fiber->has_used_connection) {
             shim_fiber_parks(fiber);
         }
         suspend(fiber);

@@ -218,7 +218,7 @@ shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *)
         return SHIM_ENDED;
     }
     fiber->context = context;
-    fiber->has_owned = fiber->has_used_store = fiber->is_at_store = fiber->has_selected = false;
+    fiber->has_used_connection = fiber->has_used_store = fiber->is_at_store = fiber->has_selected = false;
     fiber->blocked = NULL;
     fiber->serve = serve;
     LIST_INSERT_HEAD(&busy, fiber, busy);

@@ -77,7 +77,7 @@ typedef struct shim_wait_set {
     bool is_unlimited;
     /* Whether the request also waits for its grant, which another request of the thread announces by shim_wake()
      * (worker/connections/owners/wait_queue.c). */
-    bool awaits_turn;
+    bool awaits_grant;
     shim_wait_purpose purpose;
 } shim_wait_set;
 
@@ -141,7 +141,7 @@ typedef struct shim_fiber {
     zend_fiber_context *innermost;
     shim_phase phase;
     /* Whether it has ever owned or used a connection. */
-    bool has_owned;
+    bool has_used_connection;
     /* Whether it has used a store (Redis, Memcached), and whether its last used connection is to a store. */
     bool has_used_store;
     bool is_at_store;

@@ -266,7 +266,8 @@ static bool may_block(int descriptor)
  * connection blocks no other request. */
 static bool may_be_refused(void)
 {
-    return shim_running->has_owned && EG(current_execute_data) != NULL && EG(exception) == NULL && !shim_waits_for_session();
+    return shim_running->has_used_connection && EG(current_execute_data) != NULL && EG(exception) == NULL &&
+           !shim_waits_for_session();
 }
 
 static int wait_for_file(int descriptor, int operation)

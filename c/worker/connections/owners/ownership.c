@@ -55,7 +55,7 @@ bool shim_owner_has_opened(const shim_fiber *fiber)
 
 void shim_owner_set(shim_owned *thing, shim_fiber *fiber)
 {
-    fiber->has_owned = true;
+    fiber->has_used_connection = true;
     thing->owner = fiber;
     LIST_INSERT_HEAD(&owners.owned, thing, link);
 }

@@ -335,7 +335,7 @@ static int64_t overdue_at(int64_t now)
 static bool park(waiter *own, int64_t since)
 {
     shim_wait_set set = {
-        .awaits_turn = true, .deadline = own->thing != NULL ? overdue_at(since) : 0, .purpose = SHIM_WAITS_TO_ACQUIRE};
+        .awaits_grant = true, .deadline = own->thing != NULL ? overdue_at(since) : 0, .purpose = SHIM_WAITS_TO_ACQUIRE};
     for (;;) {
         const shim_woken_by by = shim_park(&set).by;
         if (by != SHIM_WOKEN_BY_TIME || !own->is_queued || set.deadline == 0 || is_past_limit(shim_now())) {
@@ -423,7 +423,7 @@ shim_acquisition shim_file_lock_pause(const shim_file_lock *lock, bool may_be_re
     if (own.is_queued) {
         shim_pause_lengthen(pause);
         *pause = *pause < LOCK_PAUSE_MAX_NS ? *pause : LOCK_PAUSE_MAX_NS;
-        by = shim_park(&(shim_wait_set){.awaits_turn = true,
+        by = shim_park(&(shim_wait_set){.awaits_grant = true,
                                         .completions = &completion,
                                         .completion_count = completion != NULL,
                                         .deadline = shim_now() + *pause,
@@ -444,7 +444,7 @@ shim_woken_by shim_tasks_await(const shim_wait_set *set, const shim_awaited_task
     }
     waiter own = {.fiber = shim_running, .tasks = tasks, .blocked = {.may_be_refused = true}, .result = SHIM_ACQUIRED};
     shim_wait_set queued = *set;
-    queued.awaits_turn = true;
+    queued.awaits_grant = true;
     enqueue(&own);
     resolve_deadlock(&own);
     const shim_woken_by by = own.is_queued ? shim_park(&queued).by : SHIM_WOKEN_BY_REQUEST;
