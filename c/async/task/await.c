@@ -65,7 +65,7 @@ shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode m
     return is_late && !zend_atomic_bool_load_ex(&EG(timed_out)) ? SHIM_AWAIT_TIMED_OUT : SHIM_AWAIT_STOPPED;
 }
 
-shim_task_state shim_task_state_read(const task_object *object)
+shim_task_state shim_task_state_read(const shim_task_object *object)
 {
     const shim_payload *answer;
     shim_view why;
@@ -73,7 +73,7 @@ shim_task_state shim_task_state_read(const task_object *object)
 }
 
 /* Keeps the exception that has just been thrown as the task's answer. */
-static bool keep_failure(task_object *object)
+static bool keep_failure(shim_task_object *object)
 {
     if (EG(exception) != NULL && object->failure == NULL && !shim_is_exit(EG(exception))) {
         object->failure = EG(exception);
@@ -82,7 +82,7 @@ static bool keep_failure(task_object *object)
     return false;
 }
 
-static bool unpack_result(task_object *object, const shim_payload *payload)
+static bool unpack_result(shim_task_object *object, const shim_payload *payload)
 {
     shim_unpacker unpacker;
     shim_unpacker_begin(&unpacker, payload);
@@ -136,7 +136,7 @@ static void throw_payload(const shim_payload *payload)
     }
 }
 
-bool shim_task_answer(task_object *object, zval *result)
+bool shim_task_answer(shim_task_object *object, zval *result)
 {
     if (object->failure != NULL) {
         GC_ADDREF(object->failure);

@@ -118,7 +118,7 @@ static bool read_tasks(task_list *list, zval *tasks, const char *function)
     return EG(exception) == NULL;
 }
 
-static task_object *object_of(zval *task)
+static shim_task_object *object_of(zval *task)
 {
     return shim_task_object_of(Z_OBJ_P(task));
 }
@@ -163,7 +163,7 @@ static void give_up(shim_task *const *ends, uint32_t count, bool strands)
     throw_timeout();
 }
 
-void shim_await_one(zval *result, task_object *task, int64_t deadline)
+void shim_await_one(zval *result, shim_task_object *task, int64_t deadline)
 {
     if (task->is_detached) {
         refuse_detached();
@@ -205,7 +205,7 @@ static void answer_all(zval *result, task_list *list)
 }
 
 /* Returns the task with this index in the order of the list, and its key. */
-static task_object *nth(const task_list *list, size_t wanted, zval *key)
+static shim_task_object *nth(const task_list *list, size_t wanted, zval *key)
 {
     zend_ulong index;
     zend_string *name;
@@ -249,7 +249,7 @@ static void throw_aggregate(const task_list *list)
 static void answer_first(zval *result, task_list *list, size_t winner, zval *key)
 {
     zval winning;
-    task_object *task = nth(list, winner, &winning);
+    shim_task_object *task = nth(list, winner, &winning);
     if (task == NULL) {
         throw_aggregate(list);
         return;
@@ -268,7 +268,7 @@ static void answer_first(zval *result, task_list *list, size_t winner, zval *key
 static bool throw_failure(const task_list *list, size_t winner)
 {
     zval key, nothing;
-    task_object *task = nth(list, winner, &key);
+    shim_task_object *task = nth(list, winner, &key);
     if (task == NULL) {
         return false;
     }

@@ -183,7 +183,7 @@ ZEND_METHOD(Svc_Task, __construct)
     ZEND_PARSE_PARAMETERS_NONE();
 }
 
-static task_object *own(zval *object)
+static shim_task_object *own(zval *object)
 {
     return shim_task_object_of(Z_OBJ_P(object));
 }
@@ -218,7 +218,7 @@ ZEND_METHOD(Svc_Task, cancel)
 ZEND_METHOD(Svc_Task, detach)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    task_object *task = own(ZEND_THIS);
+    shim_task_object *task = own(ZEND_THIS);
     task->is_detached = true;
     shim_host.task.detach(task->task);
     RETURN_COPY(ZEND_THIS);

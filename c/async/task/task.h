@@ -17,7 +17,7 @@ typedef enum shim_answer_kind {
 
 /* ---- Svc\Task (task_object.c) ---- */
 
-typedef struct task_object {
+typedef struct shim_task_object {
     /* NULL in an object that was created without a task. */
     shim_task *task;
     bool is_detached;
@@ -25,13 +25,13 @@ typedef struct task_object {
     zval result;
     zend_object *failure;
     zend_object std;
-} task_object;
+} shim_task_object;
 
 extern zend_class_entry *shim_class_task;
 
 /* Gives a new object its task, and takes over the handle. */
 void shim_task_object_init(zend_object *object, shim_task *task, uint64_t id);
-task_object *shim_task_object_of(zend_object *object);
+shim_task_object *shim_task_object_of(zend_object *object);
 void shim_task_class_register(const zend_function_entry *methods);
 
 /* ---- Waiting for tasks, and unpacking their answers (await.c) ---- */
@@ -47,14 +47,14 @@ typedef enum shim_awaited {
 /* Waits until a watch of this mode is over. `winner` is the index of the task that ended it, or `count`. */
 shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode mode, int64_t deadline, size_t *winner);
 /* Returns the state of a task, without waiting. */
-shim_task_state shim_task_state_read(const task_object *object);
+shim_task_state shim_task_state_read(const shim_task_object *object);
 /* Returns the answer of a settled task. Returns false if it is an exception, which is thrown. */
-bool shim_task_answer(task_object *object, zval *result);
+bool shim_task_answer(shim_task_object *object, zval *result);
 
 /* ---- Awaiting one task, or several together (await_many.c) ---- */
 
 /* Implements Task::await(): returns its answer, or throws an exception. */
-void shim_await_one(zval *result, task_object *task, int64_t deadline);
+void shim_await_one(zval *result, shim_task_object *task, int64_t deadline);
 /* Implements await_all(), await_any() and await_race(), by mode. `key` is the reference that receives the winner's key,
  * or NULL. */
 void shim_await_many(zval *result, zval *tasks, shim_watch_mode mode, int64_t deadline, zval *key);

@@ -10,14 +10,14 @@
 zend_class_entry *shim_class_task;
 static zend_object_handlers handlers;
 
-task_object *shim_task_object_of(zend_object *object)
+shim_task_object *shim_task_object_of(zend_object *object)
 {
-    return (task_object *)((char *)object - XtOffsetOf(task_object, std));
+    return (shim_task_object *)((char *)object - XtOffsetOf(shim_task_object, std));
 }
 
 static zend_object *create(zend_class_entry *class)
 {
-    task_object *own = zend_object_alloc(sizeof(*own), class);
+    shim_task_object *own = zend_object_alloc(sizeof(*own), class);
     own->task = NULL;
     own->is_detached = false;
     own->failure = NULL;
@@ -30,7 +30,7 @@ static zend_object *create(zend_class_entry *class)
 
 static void free_object(zend_object *object)
 {
-    task_object *own = shim_task_object_of(object);
+    shim_task_object *own = shim_task_object_of(object);
     if (own->task != NULL) {
         shim_host.task.drop(own->task);
         own->task = NULL;
@@ -44,7 +44,7 @@ static void free_object(zend_object *object)
 
 static HashTable *list_references(zend_object *object, zval **table, int *count)
 {
-    task_object *own = shim_task_object_of(object);
+    shim_task_object *own = shim_task_object_of(object);
     zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
     zend_get_gc_buffer_add_zval(buffer, &own->result);
     if (own->failure != NULL) {
@@ -54,7 +54,7 @@ static HashTable *list_references(zend_object *object, zval **table, int *count)
     return zend_std_get_properties(object);
 }
 
-static const char *state_of(const task_object *own)
+static const char *state_of(const shim_task_object *own)
 {
     static const char *const names[] = {
         [SHIM_TASK_OPEN] = "open",     [SHIM_TASK_COMPLETED] = "completed", [SHIM_TASK_FAILED] = "failed",
@@ -68,7 +68,7 @@ static const char *state_of(const task_object *own)
 /* Returns the properties for var_dump() and debuggers. */
 static HashTable *describe(zend_object *object, int *is_temporary)
 {
-    const task_object *own = shim_task_object_of(object);
+    const shim_task_object *own = shim_task_object_of(object);
     HashTable *table = zend_array_dup(zend_std_get_properties(object));
     zval value;
     ZVAL_STRING(&value, state_of(own));
@@ -95,7 +95,7 @@ void shim_task_class_register(const zend_function_entry *methods)
                                 (zend_type)ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
     zend_string_release(name);
     memcpy(&handlers, &std_object_handlers, sizeof(handlers));
-    handlers.offset = XtOffsetOf(task_object, std);
+    handlers.offset = XtOffsetOf(shim_task_object, std);
     handlers.free_obj = free_object;
     handlers.clone_obj = NULL;
     handlers.get_gc = list_references;

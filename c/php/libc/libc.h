@@ -56,7 +56,7 @@ static inline int64_t shim_now(void)
 /* ---- The range of the server's own descriptors ---- */
 
 /* While it serves, the server opens descriptors outside the range that select() supports, which is left to scripts. */
-enum { DESCRIPTOR_MIN = 1024 };
+enum { SHIM_DESCRIPTOR_MIN = 1024 };
 
 /* ---- The environment of a request (environment.c) ---- */
 

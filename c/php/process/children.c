@@ -57,7 +57,7 @@ static void write_log(void *request, const shim_log *record)
 
 /* ---- the fork ---- */
 
-/* Descriptors below DESCRIPTOR_MIN: the server's listening sockets, and other files that were open before PHP started. */
+/* Descriptors below SHIM_DESCRIPTOR_MIN: the server's listening sockets, and other files that were open before PHP started. */
 enum { EARLY_MAX = 64 };
 
 static struct {
@@ -69,7 +69,7 @@ static size_t early_count;
 
 static void note_early_descriptors(void)
 {
-    for (int descriptor = STDERR_FILENO + 1; descriptor < DESCRIPTOR_MIN && early_count < EARLY_MAX; descriptor++) {
+    for (int descriptor = STDERR_FILENO + 1; descriptor < SHIM_DESCRIPTOR_MIN && early_count < EARLY_MAX; descriptor++) {
         int flags = fcntl(descriptor, F_GETFD);
         struct stat file;
         /* Without the flag, the descriptor was inherited and does not belong to the server. */
@@ -92,7 +92,7 @@ static void close_server_descriptors(void)
         }
     }
 #ifdef SYS_close_range
-    if (syscall(SYS_close_range, DESCRIPTOR_MIN, ~0u, 0u) == 0) {
+    if (syscall(SYS_close_range, SHIM_DESCRIPTOR_MIN, ~0u, 0u) == 0) {
         return;
     }
 #endif
@@ -100,7 +100,7 @@ static void close_server_descriptors(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return;
     }
-    for (rlim_t descriptor = DESCRIPTOR_MIN; descriptor < limit.rlim_cur && descriptor < INT_MAX; descriptor++) {
+    for (rlim_t descriptor = SHIM_DESCRIPTOR_MIN; descriptor < limit.rlim_cur && descriptor < INT_MAX; descriptor++) {
         (void)syscall(SYS_close, (int)descriptor);
     }
 }

@@ -43,7 +43,7 @@ static __thread struct {
 
 static int duplicate_high(int descriptor)
 {
-    return NEXT(fcntl64)(descriptor, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN);
+    return NEXT(fcntl64)(descriptor, F_DUPFD_CLOEXEC, SHIM_DESCRIPTOR_MIN);
 }
 
 static int keep_high(int descriptor)
