@@ -204,7 +204,7 @@ typedef struct shim_completion_callbacks {
      * of that number. It has one waiter at a time. Returns false if it is already complete. */
     bool (*wait)(shim_completion *completion, uint32_t waiter);
     /* Calls shim_waiters_notify for the waiters whose completions are complete. */
-    void (*look)(void);
+    void (*poll)(void);
     /* Ends the wait. The host may still notify the waiter once. */
     void (*stop_waiting)(shim_completion *completion);
     bool (*is_complete)(shim_completion *completion);
@@ -436,7 +436,7 @@ typedef struct shim_task_callbacks {
     void (*settle)(void *request, const shim_view *thrown, shim_payload *answer);
     bool (*is_cancelled)(void *request);
     /* Whether the request runs the task. */
-    bool (*is_behind)(void *request, shim_task *task);
+    bool (*runs_task)(void *request, shim_task *task);
 } shim_task_callbacks;
 
 /* The callbacks. Filled by the host, valid for the life of the process; none is NULL. `request` is the host's pointer that

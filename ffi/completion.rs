@@ -42,7 +42,7 @@ pub(crate) fn callbacks<R: Runtime>() -> shim_completion_callbacks {
     shim_completion_callbacks {
         make: Some(make::<R>),
         complete: Some(complete::<R>),
-        look: Some(look),
+        poll: Some(poll),
         wait: Some(wait::<R>),
         stop_waiting: Some(stop_waiting::<R>),
         is_complete: Some(is_complete::<R>),
@@ -55,7 +55,7 @@ pub(crate) fn into_raw<R: Runtime>(awaited: R::Awaited) -> *mut shim_completion 
     Box::into_raw(Box::new(awaited)).cast()
 }
 
-unsafe extern "C" fn look() {
+unsafe extern "C" fn poll() {
     notify_waiters(&mut WorkerRequests::of_this_thread());
 }
 

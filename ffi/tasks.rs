@@ -39,7 +39,7 @@ pub(crate) fn callbacks<R: Runtime>() -> shim_task_callbacks {
         leave_cache: Some(leave_cache),
         settle: Some(settle),
         is_cancelled: Some(is_cancelled),
-        is_behind: Some(is_behind::<R>),
+        runs_task: Some(runs_task::<R>),
     }
 }
 
@@ -264,7 +264,7 @@ unsafe extern "C" fn is_cancelled(request: *mut c_void) -> bool {
     with_task(request, false, |task| task.is_cancelled())
 }
 
-unsafe extern "C" fn is_behind<R: Runtime>(request: *mut c_void, task: *mut shim_task) -> bool {
+unsafe extern "C" fn runs_task<R: Runtime>(request: *mut c_void, task: *mut shim_task) -> bool {
     // SAFETY: C holds the handle while it waits for the task.
     let own = unsafe { handle::<R>(task) };
     with_task(request, false, |running| running.task() == Some(R::id(own)))

@@ -294,7 +294,7 @@ static void sleep_here(int time_ms)
     if (NEXT(poll)(&wake, 1, time_ms) > 0) {
         reset_wake();
     }
-    shim_host.completion.look();
+    shim_host.completion.poll();
 }
 
 shim_woken_by shim_block(const shim_wait_set *set)

@@ -241,7 +241,7 @@ static bool may_get_lock(const shim_queue *queue, const waiter *one)
 static bool is_among(const shim_awaited_tasks *tasks, const shim_fiber *fiber)
 {
     size_t i = 0;
-    while (i < tasks->count && !shim_host.task.is_behind(fiber->context.host, tasks->list[i])) {
+    while (i < tasks->count && !shim_host.task.runs_task(fiber->context.host, tasks->list[i])) {
         i++;
     }
     return i < tasks->count;
