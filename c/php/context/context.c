@@ -37,7 +37,7 @@ shim_outcome shim_outcome_of(const shim_context *context)
     if (context->lacks_script) {
         return SHIM_NO_SCRIPT;
     }
-    return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
+    return context->client_gone ? SHIM_ABORTED : SHIM_COMPLETE;
 }
 
 /* ---- the span of the running script ---- */

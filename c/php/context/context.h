@@ -50,7 +50,7 @@ typedef struct shim_context {
     /* Whether its script has ended, and the last code runs: shutdown functions, destructors, output callbacks. */
     bool is_in_last_code;
     /* The host reported that the client has disconnected. */
-    bool refused;
+    bool client_gone;
     /* zend_error_cb saw an error that ends the script. */
     bool fatal;
     /* The file of its script is missing, and no code has run (php/request/script.c). */
@@ -138,12 +138,12 @@ typedef struct shim_worker {
     bool has_lost_connection;
     bool exit_scheduled;
     /* Whether the script has learned that the worker serves no more requests. */
-    bool over;
+    bool is_ending;
     char exit_reason[16];
     shim_worker_info info;
     uint64_t requests;
     /* The number of requests that have begun and not ended. */
-    unsigned carried;
+    unsigned in_flight;
 } shim_worker;
 extern __thread shim_worker shim_own_worker;
 

@@ -57,7 +57,8 @@ static void write_log(void *request, const shim_log *record)
 
 /* ---- the fork ---- */
 
-/* Descriptors below SHIM_DESCRIPTOR_MIN: the server's listening sockets, and other files that were open before PHP started. */
+/* Descriptors below SHIM_DESCRIPTOR_MIN: the server's listening sockets, and other files that were open before PHP
+ * started. */
 enum { EARLY_MAX = 64 };
 
 static struct {
@@ -69,7 +70,8 @@ static size_t early_count;
 
 static void note_early_descriptors(void)
 {
-    for (int descriptor = STDERR_FILENO + 1; descriptor < SHIM_DESCRIPTOR_MIN && early_count < EARLY_MAX; descriptor++) {
+    for (int descriptor = STDERR_FILENO + 1; descriptor < SHIM_DESCRIPTOR_MIN && early_count < EARLY_MAX;
+         descriptor++) {
         int flags = fcntl(descriptor, F_GETFD);
         struct stat file;
         /* Without the flag, the descriptor was inherited and does not belong to the server. */
@@ -119,7 +121,7 @@ static void become_child(void)
     shim_own_signals_become();
     shim_execution_timer_forget();
     /* Its boot script ends instead of serving again. */
-    shim_own_worker.over = true;
+    shim_own_worker.is_ending = true;
 }
 
 void shim_children_install(void)

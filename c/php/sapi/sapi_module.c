@@ -17,7 +17,7 @@ static int start_modules(sapi_module_struct *module)
 
 static void connection_aborted(void)
 {
-    shim_current->refused = true;
+    shim_current->client_gone = true;
     if (shim_own_worker.host != NULL) {
         /* A bailout would leave a half-finished operation of this request to the worker's other requests. The script
          * continues, and connection_aborted() reports the disconnect. */

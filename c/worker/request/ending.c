@@ -160,7 +160,7 @@ static bool should_destruct_objects(const shim_fiber *fiber)
     ZVAL_LONG(&length, 0);
     const shim_context *context = &fiber->context;
     return context->exited && !context->is_task && !context->finished && EG(exit_status) != 0 && !SG(headers_sent) &&
-           (php_output_get_length(&length) != SUCCESS || Z_LVAL(length) == 0) && shim_own_worker.carried == 1;
+           (php_output_get_length(&length) != SUCCESS || Z_LVAL(length) == 0) && shim_own_worker.in_flight == 1;
 }
 
 static void destruct_objects(void)

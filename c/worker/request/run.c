@@ -126,7 +126,7 @@ void shim_request_run(shim_fiber *fiber)
     fiber->state.modules_started = 0;
     fiber->state.loops.is_own = fiber->has_own_stack;
     shim_loading_begin();
-    shim_own_worker.carried++;
+    shim_own_worker.in_flight++;
     shim_current_span = 0;
     shim_checkpoint here = shim_checkpoint_here();
     zend_set_timeout(EG(timeout_seconds), 1);
@@ -146,7 +146,7 @@ void shim_request_run(shim_fiber *fiber)
     fiber->context.fatal = fiber->context.fatal || !ended;
     fiber->context.request = NULL;
     shim_request_finish(fiber, &here);
-    shim_own_worker.carried--;
+    shim_own_worker.in_flight--;
     fiber->phase = SHIM_PHASE_IDLE;
     shim_current = before;
     shim_fiber_release(fiber);

@@ -73,7 +73,7 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
     } else {
         *more = !shim_own_worker.has_lost_connection && shim_host.worker.serve_one(shim_own_worker.host);
     }
-    shim_own_worker.over = loop != NULL || !*more;
+    shim_own_worker.is_ending = loop != NULL || !*more;
     resume_boot();
     zval_ptr_dtor(&shim_worker_handler.call.function_name);
     ZVAL_UNDEF(&shim_worker_handler.call.function_name);
@@ -89,7 +89,7 @@ static bool may_serve(const char *what)
         zend_throw_error(NULL, "%s cannot be called inside a request or a fiber", what);
         return false;
     }
-    if (shim_own_worker.over) {
+    if (shim_own_worker.is_ending) {
         /* The worker is ending; a script that keeps asking for requests would block it. */
         zend_throw_unwind_exit();
         return false;
@@ -109,7 +109,7 @@ static ZEND_NAMED_FUNCTION(serve_tasks)
     }
     shim_own_worker.is_looping = true;
     shim_host.worker.serve(shim_own_worker.host);
-    shim_own_worker.over = true;
+    shim_own_worker.is_ending = true;
     resume_boot();
 }
 
