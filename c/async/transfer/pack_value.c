@@ -1,6 +1,6 @@
 /* Values on their way out. Objects are written with what serialize() would write of them.
  *
- * php_var_serialize() does not serve: it writes a resource as 0, has no bound for bytes, none for its depth if
+ * php_var_serialize() cannot be used: it writes a resource as 0, has no bound for bytes, none for its depth if
  * zend.max_allowed_stack_size is off, and writes the arguments of calls in the traces of exceptions. A walk over the
  * value beforehand would not find a resource that only __serialize() or an ArrayObject returns, because these may be
  * called only once.

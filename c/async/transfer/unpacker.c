@@ -1,4 +1,4 @@
-/* One transfer on its way in: its bytes. Whatever they are, nothing outside of them is read. */
+/* One transfer on its way in: its bytes. Never reads beyond the payload, even if it is damaged. */
 #include "async/transfer/transfer.h"
 
 void shim_unpacker_begin_view(shim_unpacker *unpacker, shim_view bytes)

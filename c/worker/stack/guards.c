@@ -6,12 +6,12 @@
  * request if a script's own fiber stays suspended. So a suspended stack takes its guards along, and restores them when
  * it continues.
  *
- * Where. A guard lies beside the object's properties: with the name of its property while one guard suffices, or in a
+ * Location: a guard lies beside the object's properties: with the name of its property while one guard suffices, or in a
  * table. The engine renames a guard of the first kind as soon as it is cleared, and the C frame that will clear it
  * knows only its address: so the object gets a table first, in which names and addresses remain.
  *
- * Whose. All guards that are set belong to the running stack and to those that have resumed it, because the others have
- * taken theirs along. The frames tell which objects to examine: a guard is set as long as the frame of its method
+ * Ownership: all guards that are set belong to the running stack and to those that have resumed it, because the others
+ * have taken theirs along. The frames tell which objects to examine: a guard is set as long as the frame of its method
  * exists.
  *
  * Marks against recursion (worker/engine/marking.c) cannot be found in that way: a stack that has left some must not be

@@ -162,7 +162,7 @@ static void *random_find_state(void *globals)
 
 /* ---- filter ---- */
 
-/* The arrays are the boot script's. */
+/* The arrays belong to the boot script. */
 static void filter_make_baseline(void *globals)
 {
     zend_filter_globals *filter = globals;
