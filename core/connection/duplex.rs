@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::http::{ConnectionFault, Departed, FirstWord, ResponseWatch};
+use crate::http::{ConnectionFault, ResponseWatch, SentPart, StreamFrame};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
@@ -31,8 +31,8 @@ struct DuplexState {
     is_at_end: bool,
     outbound: Output,
     watch: ResponseWatch,
-    /// The heads and resets that the library has written since the last `hear`.
-    words: Vec<FirstWord>,
+    /// The heads and resets that the library has written since the last `take_frames`.
+    frames: Vec<StreamFrame>,
 }
 
 impl Duplex {
@@ -62,26 +62,26 @@ impl Duplex {
     }
 
     /// Calls `act` with the heads and resets that the library has written since the last time.
-    pub(super) fn hear(&self, act: impl FnMut(FirstWord)) {
-        self.0.lock().words.drain(..).for_each(act);
+    pub(super) fn take_frames(&self, act: impl FnMut(StreamFrame)) {
+        self.0.lock().frames.drain(..).for_each(act);
     }
 
     /// Calls `act` with the parts of streams that were sent since the last time; the socket has not accepted the last
     /// `held_back` bytes taken from the output.
-    pub(super) fn hear_departed(&self, held_back: usize, act: impl FnMut(Departed)) {
+    pub(super) fn take_sent(&self, held_back: usize, act: impl FnMut(SentPart)) {
         let mut inner = self.0.lock();
         let left = inner.outbound.len() + held_back;
         inner.watch.sent_but(left as u64, act);
     }
 
-    /// Returns whether the last frame of a stream has been written to the output.
-    pub(super) fn has_said_all(&self, stream: u32) -> bool {
-        self.0.lock().watch.has_said_all(stream)
+    /// Returns whether the last frame of a stream was written and has not been sent.
+    pub(super) fn has_unsent_end(&self, stream: u32) -> bool {
+        self.0.lock().watch.has_unsent_end(stream)
     }
 
     /// Replaces PROTOCOL_ERROR by the code of `fault`, if the last bytes written by the library are a GOAWAY with that
     /// code.
-    pub(super) fn correct_farewell(&self, fault: ConnectionFault) {
+    pub(super) fn correct_goaway(&self, fault: ConnectionFault) {
         let mut inner = self.0.lock();
         let Some(frame) = inner.outbound.last_bytes::<GOAWAY_BYTES>() else { return };
         let (head, code) = (GOAWAY_HEAD, ConnectionFault::Protocol.code().to_be_bytes());
@@ -99,8 +99,8 @@ impl Duplex {
 impl DuplexState {
     /// Appends bytes written by the library to the output.
     fn send(&mut self, bytes: &[u8]) {
-        let Self { outbound, watch, words, .. } = self;
-        watch.see(bytes, |word| words.push(word));
+        let Self { outbound, watch, frames, .. } = self;
+        watch.see(bytes, |frame| frames.push(frame));
         outbound.append(|out| out.extend_from_slice(bytes));
     }
 

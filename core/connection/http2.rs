@@ -27,7 +27,7 @@ use bytes::Bytes;
 use h2::server::{Builder, Connection as Library, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 
-use crate::http::{FirstWord, FrameWatch, HeadError};
+use crate::http::{FrameWatch, HeadError, StreamFrame};
 use crate::limits::{
     FIRST_BYTE_GRACE, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_HEAD_BYTES_MAX, HTTP2_OUTPUT_BYTES_MAX,
     HTTP2_RESETS_UNSEEN_MAX, HTTP2_STEPS_MAX, HTTP2_STREAMS_MAX, HTTP2_UNSENT_BYTES_MAX,
@@ -133,7 +133,7 @@ impl<R> Http2<R> {
     pub(super) fn new(input: &[u8], is_closing: bool, now: Instant) -> Self {
         let (duplex, far) = Duplex::new(input);
         let ready = Arc::new(ReadySet::default());
-        ready.call();
+        ready.wake_connection();
         let mut watch = FrameWatch::default();
         watch.see(input, now);
         // The input behind the preface may end within a frame.
@@ -188,7 +188,7 @@ impl<R> Http2<R> {
             let bytes = if is_memory_tight { TIGHT_OUTPUT_BYTES } else { HTTP2_UNSENT_BYTES_MAX };
             self.streams.set_room(bytes);
             self.duplex.with_output(|output| output.set_full_at(bytes));
-            self.ready.call();
+            self.ready.wake_connection();
         }
         self.steps = HTTP2_STEPS_MAX;
         self.turn = Http2Turn::Read;
@@ -281,7 +281,7 @@ impl<R> Http2<R> {
                     }
                 }
                 Http2Turn::Library { is_called, is_first } => {
-                    if (is_called || self.ready.take_call())
+                    if (is_called || self.ready.take_connection_wake())
                         && let Some(command) = self.poll_library(terms, now)
                     {
                         self.turn = Http2Turn::Library { is_called: true, is_first };
@@ -322,7 +322,7 @@ impl<R> Http2<R> {
     fn begin_reading(&mut self, peer: Peer, is_last_look: bool) -> bool {
         self.turn = Http2Turn::Library { is_called: false, is_first: true };
         if is_last_look {
-            self.ready.call();
+            self.ready.wake_connection();
         }
         let brings_something = is_last_look || peer.is_worth_a_read();
         brings_something && !matches!(self.stage, Http2Stage::Over) && self.duplex.is_drained()
@@ -376,7 +376,7 @@ impl<R> Http2<R> {
         self.turn = Http2Turn::Streams { left, current: None };
         let step = self.streams.step(terms, id, current.is_some(), self.steps, now);
         if self.uploads.note_taken(step.taken, step.awaited) {
-            self.ready.call();
+            self.ready.wake_connection();
         }
         self.steps = self.steps.saturating_sub(step.steps);
         if step.has_sent {
@@ -395,11 +395,11 @@ impl<R> Http2<R> {
             if let Http2Stage::Open(library) = &mut self.stage
                 && self.uploads.rest(library)
             {
-                self.ready.call();
+                self.ready.wake_connection();
             }
         }
-        if self.streams.are_called_off_too_often() {
-            self.throw_out();
+        if self.streams.has_too_many_resets() {
+            self.enhance_your_calm();
         }
     }
 
@@ -458,7 +458,7 @@ impl<R> Http2<R> {
         self.streams.end_late(terms, now);
         self.look_after_streams(now);
         match self.timers(terms).expired(now) {
-            Some(Timer::Header) => self.throw_out(),
+            Some(Timer::Header) => self.enhance_your_calm(),
             // GOAWAY gets a grace period to arrive.
             Some(Timer::Idle) if matches!(self.stage, Http2Stage::Open(_)) && !self.is_leaving => {
                 self.leave(now);
@@ -472,19 +472,19 @@ impl<R> Http2<R> {
     fn leave(&mut self, now: Instant) {
         if let Http2Stage::Open(library) = &mut self.stage {
             library.graceful_shutdown();
-            self.ready.call();
+            self.ready.wake_connection();
             self.is_leaving = true;
             self.idle_since = now;
         }
     }
 
     /// Closes the connection on a misbehaving client.
-    fn throw_out(&mut self) {
+    fn enhance_your_calm(&mut self) {
         if let Http2Stage::Open(library) = &mut self.stage
             && !std::mem::replace(&mut self.is_cut_short, true)
         {
             library.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-            self.ready.call();
+            self.ready.wake_connection();
         }
     }
 
@@ -496,7 +496,7 @@ impl<R> Http2<R> {
 
     /// The library has finished; its remaining output can still be sent.
     fn end(&mut self) {
-        self.streams.end(|id| self.duplex.has_said_all(id));
+        self.streams.end(|id| self.duplex.has_unsent_end(id));
         self.stage = Http2Stage::Over;
     }
 
@@ -520,9 +520,9 @@ impl<R> Http2<R> {
         }
         self.duplex.feed(bytes);
         if self.watch.is_flood() {
-            self.throw_out();
+            self.enhance_your_calm();
         }
-        self.ready.call();
+        self.ready.wake_connection();
     }
 
     /// Records that the client has closed its sending side.
@@ -533,7 +533,7 @@ impl<R> Http2<R> {
         }
         self.has_moved = true;
         self.duplex.end();
-        self.ready.call();
+        self.ready.wake_connection();
     }
 
     /// Polls the library until there is a command for the owner.
@@ -559,7 +559,7 @@ impl<R> Http2<R> {
                     Poll::Ready(end) => {
                         if matches!(&end, Some(Err(error)) if error.reason() == Some(Reason::PROTOCOL_ERROR))
                         {
-                            self.duplex.correct_farewell(self.watch.fault());
+                            self.duplex.correct_goaway(self.watch.fault());
                         }
                         self.is_cut_short |= end.is_some();
                         self.end();
@@ -584,16 +584,16 @@ impl<R> Http2<R> {
     /// Reports requests that the library has answered by itself because their heads were too large.
     fn note_unseen(&mut self) {
         let (watch, streams, rejected) = (&mut self.watch, &mut self.streams, &mut self.rejected);
-        self.duplex.hear(|word| match word {
-            FirstWord::Head(stream) => {
+        self.duplex.take_frames(|frame| match frame {
+            StreamFrame::Head(stream) => {
                 if let Some(began) = watch.take_head(stream) {
                     let status = HeadError::TooLarge.status();
                     rejected.push_back(Rejection { stream, status, began });
                 } else {
-                    streams.note_head_said(stream);
+                    streams.note_head_written(stream);
                 }
             }
-            FirstWord::Reset(id) => {
+            StreamFrame::Reset(id) => {
                 // The head was malformed, or over the limit of streams; the library did not pass it on.
                 let _ = watch.take_head(id);
             }
@@ -641,10 +641,10 @@ impl<R> Http2<R> {
             self.output_since = now;
         }
         if !had_room && !self.duplex.with_output(|output| output.is_full()) {
-            self.ready.call();
+            self.ready.wake_connection();
         }
         let duplex = &self.duplex;
-        self.streams.note_departed(terms, |hear| duplex.hear_departed(sent.held_back, hear), now);
+        self.streams.note_sent(terms, |act| duplex.take_sent(sent.held_back, act), now);
         self.look_after_streams(now);
         if was_held_back && !self.is_held_back && self.streams.is_empty() {
             self.idle_since = now;

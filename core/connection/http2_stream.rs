@@ -5,7 +5,7 @@
 //! fast as it can be stored, and the client's window follows. The stream does not touch the connection.
 //!
 //! ```text
-//!   Partial ──reply has ended──▶ Handed ──library is done──▶ Said
+//!   Partial ──reply has ended──▶ Handed ──library is done──▶ Written
 //!      │└──broken off──▶ Breaking ──▲
 //!      └──its head was all, and is out; reply has ended──▶ (finished)
 //! ```
@@ -18,7 +18,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::http::{Departed, Fields};
+use crate::http::{Fields, SentPart};
 use crate::limits::{DISK_SLICE_BYTES, HTTP2_OUTPUT_BYTES_MAX, LINK_STEPS_MAX};
 use crate::pool::End;
 use crate::sync::permits::Permit;
@@ -73,7 +73,7 @@ struct Transfer {
     /// END_STREAM was passed to the library.
     is_end_sent: bool,
     /// Heads, informational ones included, that the library has not yet written to the output.
-    heads_unsaid: u32,
+    heads_unwritten: u32,
     /// Body bytes were passed to the library since the last `take_sent`.
     has_sent: bool,
     /// Body bytes received since the last `take_received`.
@@ -92,7 +92,7 @@ enum ResponseDelivery {
     /// Everything; with `is_whole`, the body is as long as announced.
     Handed { is_whole: bool },
     /// Everything, and it was written to the connection's output.
-    Said,
+    Written,
 }
 
 /// The outcome of a stream's turn.
@@ -131,7 +131,7 @@ impl<R> OpenStream<R> {
             respond,
             send: None,
             is_end_sent: false,
-            heads_unsaid: 0,
+            heads_unwritten: 0,
             has_sent: false,
             received: 0,
         };
@@ -148,8 +148,8 @@ impl<R> OpenStream<R> {
     }
 
     /// Wakes the stream.
-    pub(super) fn ring(&self) {
-        self.transfer.alarm.ring();
+    pub(super) fn wake(&self) {
+        self.transfer.alarm.wake_part();
     }
 
     /// Returns whether the client has the whole response while the reply continues.
@@ -183,36 +183,36 @@ impl<R> OpenStream<R> {
     }
 
     /// Records sent output; returns whether the response is complete. The library may reset the stream before that.
-    pub(super) fn note_departed(&mut self, departed: Departed, now: Instant) -> bool {
-        self.sent_bytes = (self.sent_bytes + departed.body_bytes).min(self.transfer.given);
+    pub(super) fn note_sent(&mut self, part: SentPart, now: Instant) -> bool {
+        self.sent_bytes = (self.sent_bytes + part.body_bytes).min(self.transfer.given);
         self.transfer.output_since = now;
-        self.ring_if_breaking();
+        self.wake_if_breaking();
         match &mut self.delivery {
             ResponseDelivery::Partial { is_out } => {
-                *is_out |= departed.is_last && self.transfer.is_end_sent;
+                *is_out |= part.is_last && self.transfer.is_end_sent;
                 false
             }
-            ResponseDelivery::Breaking | ResponseDelivery::Handed { .. } | ResponseDelivery::Said => {
-                departed.is_last
+            ResponseDelivery::Breaking | ResponseDelivery::Handed { .. } | ResponseDelivery::Written => {
+                part.is_last
             }
         }
     }
 
     /// Records that the library has written a head to the output.
-    pub(super) fn note_head_said(&mut self) {
-        self.transfer.heads_unsaid = self.transfer.heads_unsaid.saturating_sub(1);
-        self.ring_if_breaking();
+    pub(super) fn note_head_written(&mut self) {
+        self.transfer.heads_unwritten = self.transfer.heads_unwritten.saturating_sub(1);
+        self.wake_if_breaking();
     }
 
-    fn ring_if_breaking(&self) {
+    fn wake_if_breaking(&self) {
         if self.delivery == ResponseDelivery::Breaking {
-            self.ring();
+            self.wake();
         }
     }
 
     /// Records that the library has finished and the response is in the connection's output.
-    pub(super) fn note_said(&mut self) {
-        self.delivery = ResponseDelivery::Said;
+    pub(super) fn note_written(&mut self) {
+        self.delivery = ResponseDelivery::Written;
     }
 
     /// Returns the outcome of the request.
@@ -244,7 +244,7 @@ impl<R> OpenStream<R> {
             return true;
         }
         self.stream.on_timeout();
-        self.ring();
+        self.wake();
         false
     }
 
@@ -265,7 +265,7 @@ impl<R> OpenStream<R> {
             ResponseDelivery::Handed { is_whole: true } => {
                 return if self.transfer.is_reset() { StreamOutcome::Lost } else { StreamOutcome::Open };
             }
-            ResponseDelivery::Handed { is_whole: false } | ResponseDelivery::Said => {
+            ResponseDelivery::Handed { is_whole: false } | ResponseDelivery::Written => {
                 return StreamOutcome::Open;
             }
         }
@@ -303,7 +303,7 @@ impl<R> OpenStream<R> {
             Pause::Lost => StreamOutcome::Lost,
             Pause::Yield => {
                 // Let the other streams run first.
-                self.ring();
+                self.wake();
                 StreamOutcome::Open
             }
         }
@@ -336,7 +336,7 @@ impl<R> OpenStream<R> {
 
     /// Resets the stream once everything before was sent.
     fn break_off(&mut self) -> StreamOutcome {
-        if self.transfer.heads_unsaid == 0 && self.sent_bytes == self.stream.reply_bytes() {
+        if self.transfer.heads_unwritten == 0 && self.sent_bytes == self.stream.reply_bytes() {
             self.transfer.reset(Reason::INTERNAL_ERROR);
             self.delivery = ResponseDelivery::Handed { is_whole: false };
         }
@@ -367,13 +367,13 @@ impl Transfer {
         self.is_end_sent = is_end;
         // If the stream is gone, the next step notices.
         self.send = self.respond.send_response(head, is_end).ok();
-        self.heads_unsaid += u32::from(self.send.is_some());
+        self.heads_unwritten += u32::from(self.send.is_some());
     }
 
     fn send_interim(&mut self, status: u16, fields: &Fields) {
         // If the stream is gone, the interim response is not needed.
         let is_taken = self.respond.send_informational(response(status, fields)).is_ok();
-        self.heads_unsaid += u32::from(is_taken);
+        self.heads_unwritten += u32::from(is_taken);
     }
 
     /// Sends END_STREAM, unless it was sent; returns whether the stream is still open.

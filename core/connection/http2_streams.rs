@@ -3,7 +3,7 @@
 //! Only woken streams take a turn, and each has its own deadline. The end of a stream is reported once; the stream
 //! stays until its owner has seen it. The library's connection is not touched here: the caller polls the consequences
 //! of ended streams ([`take_emptied`](Http2Streams::take_emptied),
-//! [`are_called_off_too_often`](Http2Streams::are_called_off_too_often)).
+//! [`has_too_many_resets`](Http2Streams::has_too_many_resets)).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
 
-use crate::http::Departed;
+use crate::http::SentPart;
 use crate::limits::{DISK_SLICE_BYTES, HTTP2_RESETS_MAX, HTTP2_UNSENT_BYTES_MAX, LINK_STEPS_MAX};
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
@@ -38,7 +38,7 @@ pub(super) struct Http2Streams<R> {
     ready: Arc<ReadySet>,
     timers: Deadlines,
     /// Scratch list for the streams whose last frames have been sent; kept to avoid an allocation each time.
-    departed: Vec<u32>,
+    fully_sent: Vec<u32>,
     /// The number of streams that the client has reset, less those that it let finish.
     resets: u32,
     /// The last open stream has ended since the last `take_emptied`.
@@ -78,7 +78,7 @@ impl<R> Http2Streams<R> {
             ended: None,
             ready,
             timers: Deadlines::default(),
-            departed: Vec::new(),
+            fully_sent: Vec::new(),
             resets: 0,
             has_emptied: false,
             received: 0,
@@ -103,7 +103,7 @@ impl<R> Http2Streams<R> {
         now: Instant,
     ) {
         let alarm = self.ready.alarm(id);
-        alarm.ring();
+        alarm.wake_part();
         self.open.insert(id, Box::new(OpenStream::new(stream, alarm, handles, permit, now)));
     }
 
@@ -126,7 +126,7 @@ impl<R> Http2Streams<R> {
     pub(super) fn get(&mut self, id: u32, is_woken: bool) -> Option<&mut Stream<R>> {
         let open = self.open.get_mut(&id)?;
         if is_woken {
-            open.ring();
+            open.wake();
         }
         Some(&mut open.stream)
     }
@@ -147,7 +147,7 @@ impl<R> Http2Streams<R> {
     }
 
     /// Returns whether the client has reset too many streams.
-    pub(super) fn are_called_off_too_often(&self) -> bool {
+    pub(super) fn has_too_many_resets(&self) -> bool {
         self.resets > HTTP2_RESETS_MAX
     }
 
@@ -228,7 +228,7 @@ impl<R> Http2Streams<R> {
             && let Some(id) = self.crowded.pop_front()
         {
             if let Some(open) = self.open.get(&id) {
-                open.ring();
+                open.wake();
                 room = room.saturating_sub(DISK_SLICE_BYTES as u64);
             }
         }
@@ -281,31 +281,31 @@ impl<R> Http2Streams<R> {
     }
 
     /// Records that the library has written a head to the connection's output.
-    pub(super) fn note_head_said(&mut self, id: u32) {
+    pub(super) fn note_head_written(&mut self, id: u32) {
         if let Some(open) = self.open.get_mut(&id) {
-            open.note_head_said();
+            open.note_head_written();
         }
     }
 
-    /// Ends the streams whose last frames were sent, as reported by `tell`.
-    pub(super) fn note_departed(
+    /// Ends the streams whose last frames were sent, as reported by `take_sent`.
+    pub(super) fn note_sent(
         &mut self,
         terms: &ConnectionTerms,
-        tell: impl FnOnce(&mut dyn FnMut(Departed)),
+        take_sent: impl FnOnce(&mut dyn FnMut(SentPart)),
         now: Instant,
     ) {
-        let mut over = std::mem::take(&mut self.departed);
+        let mut over = std::mem::take(&mut self.fully_sent);
         let (open, held) = (&mut self.open, &mut self.held);
-        tell(&mut |departed| {
-            let Some(open) = open.get_mut(&departed.stream) else { return };
+        take_sent(&mut |part| {
+            let Some(open) = open.get_mut(&part.stream) else { return };
             let before = open.held();
-            if open.note_departed(departed, now) {
-                over.push(departed.stream);
+            if open.note_sent(part, now) {
+                over.push(part.stream);
             }
             *held -= before - open.held();
         });
         over.drain(..).for_each(|id| self.end_one(terms, id, false, now));
-        self.departed = over;
+        self.fully_sent = over;
         self.wake_crowded();
     }
 
@@ -318,12 +318,12 @@ impl<R> Http2Streams<R> {
         self.over.extend(lost.map(|(id, open)| (open.ended(id, true), open)));
     }
 
-    /// The library has finished: ends the streams, except those for whose responses `has_said_all` returns true.
-    pub(super) fn end(&mut self, has_said_all: impl Fn(u32) -> bool) {
+    /// The library has finished: ends the streams, except those for whose responses `has_unsent_end` returns true.
+    pub(super) fn end(&mut self, has_unsent_end: impl Fn(u32) -> bool) {
         self.draining.clear();
         for (id, mut open) in std::mem::take(&mut self.open) {
-            if has_said_all(id) {
-                open.note_said();
+            if has_unsent_end(id) {
+                open.note_written();
                 self.open.insert(id, open);
             } else if open.is_out() {
                 // The library considers the stream finished; the reply continues unless the client leaves.

@@ -115,9 +115,9 @@ fn over_leads_to_lingering_where_the_peer_was_thrown_out() {
 fn a_connection_whose_streams_were_woken_is_freed() {
     let http2 = Http2::<u32>::new(&greeting(), false, crate::time::now());
     let (alarm, set) = (http2.ready.alarm(1), Arc::downgrade(&http2.ready));
-    alarm.ring();
+    alarm.wake_part();
     drop(http2);
-    alarm.ring();
+    alarm.wake_part();
     drop(alarm);
     assert!(set.upgrade().is_none());
 }
@@ -182,16 +182,16 @@ fn of_files_as_much_is_read_as_has_room_on_the_connection() {
     assert!(bench.ended.is_empty());
     assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(30)), "it waits for its reader");
     // The client reads: all streams end, and none before all have had some bytes.
-    let mut heard = std::collections::BTreeSet::new();
+    let mut served = std::collections::BTreeSet::new();
     for _ in 0..10_000 {
         bench.room = HTTP2_UNSENT_BYTES_MAX / 3;
         bench.turn();
         let read = read_slices(&mut bench);
         assert!(read <= HTTP2_UNSENT_BYTES_MAX, "{read} bytes");
         if bench.ended.is_empty() {
-            heard.extend(frames_of(&bench.taken, DATA));
-        } else if heard.len() < HTTP2_STREAMS_MAX as usize {
-            panic!("{} streams had something when one was over", heard.len());
+            served.extend(frames_of(&bench.taken, DATA));
+        } else if served.len() < HTTP2_STREAMS_MAX as usize {
+            panic!("{} streams had something when one was over", served.len());
         }
         if bench.ended.len() == HTTP2_STREAMS_MAX as usize {
             break;
@@ -283,7 +283,7 @@ impl Uploader {
         let (mut of_stream, mut left, mut trips) = (self.initial, len, 0);
         while left > 0 && trips < TRIPS_MAX {
             trips += 1;
-            let mut bytes = self.hear(bench, &mut of_stream);
+            let mut bytes = self.receive(bench, &mut of_stream);
             while left > 0 && of_stream.min(self.of_all) > 0 {
                 let room = usize::try_from(of_stream.min(self.of_all)).expect("more than none");
                 let count = left.min(16_384).min(room);
@@ -301,9 +301,9 @@ impl Uploader {
     }
 
     /// Processes all bytes from the server at once; returns the reply of the client.
-    fn hear(&mut self, bench: &mut Bench, of_stream: &mut i64) -> Vec<u8> {
-        let (said, mut answers) = (std::mem::take(&mut bench.taken), Vec::new());
-        let mut rest = &said[..];
+    fn receive(&mut self, bench: &mut Bench, of_stream: &mut i64) -> Vec<u8> {
+        let (sent, mut answers) = (std::mem::take(&mut bench.taken), Vec::new());
+        let mut rest = &sent[..];
         while let [a, b, c, kind, flags, s, t, u, v, ref tail @ ..] = *rest {
             let (payload, next) = tail.split_at(u32::from_be_bytes([0, a, b, c]) as usize);
             let number = |at: usize| {
@@ -389,7 +389,7 @@ fn half_of_the_permits_are_for_measured_uploads() {
     let least = HTTP2_WINDOW_PERMITS / 2 - granted_at_most as usize;
     assert!((least..=HTTP2_WINDOW_PERMITS / 2).contains(&permits.free()), "{} are free", permits.free());
     let (bench, mut client) = (&mut benches[HTTP2_WINDOW_PERMITS - 1], Uploader::new());
-    client.hear(bench, &mut 0);
+    client.receive(bench, &mut 0);
     client.upload(bench, 3, 20_000_000, true);
     assert!(client.of_all > i64::from(HTTP2_CONNECTION_WINDOW_BYTES), "a window of {} bytes", client.of_all);
 }
@@ -420,7 +420,7 @@ fn windows_grow_within_the_bound_for_all_connections() {
         bench.send(&greeting());
         bench.body_bytes_max = 1 << 30;
         client.upload(bench, 1, 20_000_000, true);
-        client.hear(bench, &mut 0);
+        client.receive(bench, &mut 0);
         windows.push(client.of_all >> 20);
     }
     assert!(windows[0] == 2 && windows[1..] == [0, 0], "{windows:?} MiB, of which half is open at least");
@@ -437,14 +437,14 @@ fn a_window_that_cannot_be_taken_back_keeps_its_permits() {
     bench.body_bytes_max = 1 << 30;
     client.upload(&mut bench, 1, 10_000_000, true);
     bench.decide(1, Decision::Respond(answer("taken")));
-    client.hear(&mut bench, &mut 0);
+    client.receive(&mut bench, &mut 0);
     assert!(client.of_all > 1 << 20, "a window of {} bytes", client.of_all);
     let granted = (1 + PERMITS - permits.free()) << 20;
     assert!(client.of_all as usize <= granted, "{} bytes, and permits for {granted}", client.of_all);
 }
 
 /// Returns the error code of the GOAWAY after a client has sent a request and `bytes`.
-fn farewell(bytes: &[u8], cut: usize) -> Option<u32> {
+fn goaway_code(bytes: &[u8], cut: usize) -> Option<u32> {
     let mut bench = open();
     // Adds four fields to the dynamic table.
     let indexed = |name: &str, value: &str| {
@@ -601,10 +601,10 @@ fn faults_beside_blocks() -> Vec<(&'static str, Vec<u8>, u32)> {
 fn a_connection_ends_with_the_code_of_its_error() {
     for (name, bytes, code) in faults().into_iter().chain(faults_beside_blocks()) {
         for cut in [1, 3, 20, 16_384] {
-            assert_eq!(farewell(&bytes, cut), Some(code), "{name}, by {cut} bytes");
+            assert_eq!(goaway_code(&bytes, cut), Some(code), "{name}, by {cut} bytes");
         }
     }
     let request = frame(1, 5, 3, &[0xbe, 0xbf, 0xc0, 0xc1]);
     let sound = [request, frame(2, 0, 5, &[0, 0, 0, 1, 7]), frame(PING, 0, 0, &[0; 8])].concat();
-    assert_eq!(farewell(&sound, 5), None);
+    assert_eq!(goaway_code(&sound, 5), None);
 }

@@ -19,35 +19,35 @@ pub(super) struct ReadySet {
 
 /// Wakes the connection itself.
 #[derive(Debug)]
-struct Call(Arc<ReadySet>);
+struct ConnectionWaker(Arc<ReadySet>);
 
 /// Wakes one part.
 #[derive(Debug)]
 pub(super) struct Alarm {
     part: u32,
-    is_ringing: AtomicBool,
+    is_woken: AtomicBool,
     set: Arc<ReadySet>,
 }
 
 impl ReadySet {
     /// Creates the alarm of `part`.
     pub(super) fn alarm(self: &Arc<Self>, part: u32) -> Arc<Alarm> {
-        Arc::new(Alarm { part, is_ringing: AtomicBool::new(false), set: Arc::clone(self) })
+        Arc::new(Alarm { part, is_woken: AtomicBool::new(false), set: Arc::clone(self) })
     }
 
     /// Returns the waker of the connection, for the library.
     pub(super) fn connection_waker(self: &Arc<Self>) -> Waker {
-        Waker::from(Arc::new(Call(Arc::clone(self))))
+        Waker::from(Arc::new(ConnectionWaker(Arc::clone(self))))
     }
 
     /// Wakes the connection.
-    pub(super) fn call(&self) {
+    pub(super) fn wake_connection(&self) {
         // Relaxed: as in `take`.
         self.is_connection_woken.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether the connection was woken; clears the flag.
-    pub(super) fn take_call(&self) -> bool {
+    pub(super) fn take_connection_wake(&self) -> bool {
         self.is_connection_woken.swap(false, Ordering::Relaxed)
     }
 
@@ -66,9 +66,9 @@ impl ReadySet {
     /// Takes the stream that was woken first.
     pub(super) fn take(&self) -> Option<u32> {
         let alarm = self.woken.pop()?;
-        // Relaxed: one thread rings and takes; atomics are needed only because the library requires `Send + Sync`
+        // Relaxed: one thread wakes and takes; atomics are needed only because the library requires `Send + Sync`
         // wakers.
-        alarm.is_ringing.store(false, Ordering::Relaxed);
+        alarm.is_woken.store(false, Ordering::Relaxed);
         Some(alarm.part)
     }
 }
@@ -80,9 +80,9 @@ impl Alarm {
     }
 
     /// Wakes the part.
-    pub(super) fn ring(self: &Arc<Self>) {
+    pub(super) fn wake_part(self: &Arc<Self>) {
         // Relaxed: as in `take`.
-        if !self.is_ringing.swap(true, Ordering::Relaxed) && !self.set.is_closed.load(Ordering::Relaxed) {
+        if !self.is_woken.swap(true, Ordering::Relaxed) && !self.set.is_closed.load(Ordering::Relaxed) {
             self.set.woken.push(Arc::clone(self));
         }
     }
@@ -90,21 +90,21 @@ impl Alarm {
 
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
-        self.ring();
+        self.wake_part();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.ring();
+        self.wake_part();
     }
 }
 
-impl Wake for Call {
+impl Wake for ConnectionWaker {
     fn wake(self: Arc<Self>) {
-        self.0.call();
+        self.0.wake_connection();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.call();
+        self.0.wake_connection();
     }
 }
 
@@ -116,11 +116,11 @@ mod tests {
     fn the_connection_is_woken_apart_from_its_streams() {
         let set = Arc::new(ReadySet::default());
         let waker = set.connection_waker();
-        assert!(set.is_empty() && !set.take_call());
+        assert!(set.is_empty() && !set.take_connection_wake());
         waker.wake_by_ref();
         waker.wake();
         assert!(!set.is_empty() && set.take().is_none());
-        assert!(set.take_call() && !set.take_call() && set.is_empty());
+        assert!(set.take_connection_wake() && !set.take_connection_wake() && set.is_empty());
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
                 } else {
                     let index = usize::try_from(part).unwrap();
                     if random >> 40 & 1 == 0 {
-                        alarms[index].ring();
+                        alarms[index].wake_part();
                     } else {
                         wakers[index].wake_by_ref();
                     }
@@ -158,9 +158,9 @@ mod tests {
     fn a_closed_set_drops_all_wakeups() {
         let set = Arc::new(ReadySet::default());
         let (one, two) = (set.alarm(1), set.alarm(2));
-        one.ring();
+        one.wake_part();
         set.close();
-        two.ring();
+        two.wake_part();
         assert!(set.is_empty() && set.take().is_none());
     }
 
@@ -170,9 +170,9 @@ mod tests {
         let (one, two) = (set.alarm(1), set.alarm(2));
         one.waker().wake();
         one.waker().wake_by_ref();
-        two.ring();
+        two.wake_part();
         assert_eq!([set.take(), set.take(), set.take()], [Some(1), Some(2), None]);
-        one.ring();
+        one.wake_part();
         assert_eq!(set.take(), Some(1));
     }
 }

@@ -77,5 +77,5 @@ pub use self::method::{MethodKind, wants_head_only};
 pub use self::named_file::{NamedFile, asks_for_named_files};
 pub use self::parse::{HeadLimits, Parsed};
 pub use self::request_line::RequestLine;
-pub use self::response_watch::{Departed, FirstWord, ResponseWatch};
+pub use self::response_watch::{ResponseWatch, SentPart, StreamFrame};
 pub use self::trace_context::{FreshIds, Trace, Traceparent};

@@ -14,16 +14,16 @@ pub struct ResponseWatch {
     heads: FrameHeads,
     /// The number of bytes seen, and how many of them have been sent.
     seen: u64,
-    gone: u64,
+    sent: u64,
     /// Frames that have not been sent, if they carry a body or are the last of a stream.
     waiting: VecDeque<PendingFrame>,
     /// The stream whose last header continues in the next frame.
     ends_with_head: Option<u32>,
 }
 
-/// The first thing that the server sends on a stream.
+/// A frame that the server sends on a stream, beside those of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FirstWord {
+pub enum StreamFrame {
     /// A response header.
     Head(u32),
     /// A reset.
@@ -32,7 +32,7 @@ pub enum FirstWord {
 
 /// A part of a stream that has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departed {
+pub struct SentPart {
     /// The stream.
     pub stream: u32,
     /// The number of body bytes.
@@ -53,13 +53,13 @@ struct PendingFrame {
 
 impl ResponseWatch {
     /// Processes bytes to be sent; `report` receives response headers and resets.
-    pub fn see(&mut self, mut bytes: &[u8], mut report: impl FnMut(FirstWord)) {
+    pub fn see(&mut self, mut bytes: &[u8], mut report: impl FnMut(StreamFrame)) {
         let all = self.seen + bytes.len() as u64;
         while let Some(met) = self.heads.next(&mut bytes) {
             let Met::Head(head) = met else { continue };
             match head.kind {
-                HEADERS => report(FirstWord::Head(head.stream)),
-                RST_STREAM => report(FirstWord::Reset(head.stream)),
+                HEADERS => report(StreamFrame::Head(head.stream)),
+                RST_STREAM => report(StreamFrame::Reset(head.stream)),
                 _ => {}
             }
             self.expect(head, all - bytes.len() as u64);
@@ -69,18 +69,18 @@ impl ResponseWatch {
 
     /// Records that all but the last `left` bytes seen have been sent; `report` receives the parts of each stream that
     /// have been sent.
-    pub fn sent_but(&mut self, left: u64, mut report: impl FnMut(Departed)) {
+    pub fn sent_but(&mut self, left: u64, mut report: impl FnMut(SentPart)) {
         // TLS adds records, so `left` can be larger than before.
-        self.gone = self.gone.max(self.seen.saturating_sub(left));
+        self.sent = self.sent.max(self.seen.saturating_sub(left));
         while let Some(frame) = self.waiting.front_mut() {
-            let unsent = frame.end.saturating_sub(self.gone).min(frame.body_bytes);
-            let departed = frame.body_bytes - unsent;
+            let unsent = frame.end.saturating_sub(self.sent).min(frame.body_bytes);
+            let sent = frame.body_bytes - unsent;
             frame.body_bytes = unsent;
-            let is_last = frame.is_last && frame.end <= self.gone;
-            if departed > 0 || is_last {
-                report(Departed { stream: frame.stream, body_bytes: departed, is_last });
+            let is_last = frame.is_last && frame.end <= self.sent;
+            if sent > 0 || is_last {
+                report(SentPart { stream: frame.stream, body_bytes: sent, is_last });
             }
-            if frame.end > self.gone {
+            if frame.end > self.sent {
                 return;
             }
             self.waiting.pop_front();
@@ -88,7 +88,7 @@ impl ResponseWatch {
     }
 
     /// Returns whether the last frame of a stream was seen and has not been sent.
-    pub fn has_said_all(&self, stream: u32) -> bool {
+    pub fn has_unsent_end(&self, stream: u32) -> bool {
         self.waiting.iter().any(|frame| frame.stream == stream && frame.is_last)
     }
 
@@ -132,13 +132,13 @@ mod tests {
     /// Returns the parts that have been sent, added up by stream.
     fn sent_but(watch: &mut ResponseWatch, left: usize) -> Vec<(u32, u64, bool)> {
         let mut sums: Vec<(u32, u64, bool)> = Vec::new();
-        watch.sent_but(left as u64, |departed| {
-            match sums.iter_mut().find(|(stream, ..)| *stream == departed.stream) {
+        watch.sent_but(left as u64, |part| {
+            match sums.iter_mut().find(|(stream, ..)| *stream == part.stream) {
                 Some((_, bytes, is_over)) => {
-                    assert!(!*is_over, "something followed the end: {departed:?}");
-                    (*bytes, *is_over) = (*bytes + departed.body_bytes, departed.is_last);
+                    assert!(!*is_over, "something followed the end: {part:?}");
+                    (*bytes, *is_over) = (*bytes + part.body_bytes, part.is_last);
                 }
-                None => sums.push((departed.stream, departed.body_bytes, departed.is_last)),
+                None => sums.push((part.stream, part.body_bytes, part.is_last)),
             }
         });
         sums
@@ -150,8 +150,8 @@ mod tests {
         let bytes = [frames.concat(), frame(RST_STREAM, 0, 3, 4), frame(HEADERS, 5, 5, 0)].concat();
         for piece in [1, 2, 7, 500] {
             let (mut watch, mut reported) = (ResponseWatch::default(), Vec::new());
-            bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |word| reported.push(word)));
-            assert_eq!(reported, [FirstWord::Head(1), FirstWord::Reset(3), FirstWord::Head(5)]);
+            bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |frame| reported.push(frame)));
+            assert_eq!(reported, [StreamFrame::Head(1), StreamFrame::Reset(3), StreamFrame::Head(5)]);
         }
     }
 
@@ -168,14 +168,14 @@ mod tests {
         for piece in [1, 3, 64, 500] {
             let mut watch = ResponseWatch::default();
             bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |_| {}));
-            assert!(watch.has_said_all(1) && watch.has_said_all(3) && !watch.has_said_all(5));
+            assert!(watch.has_unsent_end(1) && watch.has_unsent_end(3) && !watch.has_unsent_end(5));
             assert_eq!(sent_but(&mut watch, bytes.len()), []);
             // The first body is sent up to its forty-first byte; then fewer bytes are reported as sent.
             assert_eq!(sent_but(&mut watch, bytes.len() - 18 - 9 - 40), [(1, 40, false)]);
             assert_eq!(sent_but(&mut watch, bytes.len()), [], "what has gone has gone");
             assert_eq!(sent_but(&mut watch, 30), [(1, 60, false), (3, 49, false)]);
             assert_eq!(sent_but(&mut watch, 29), [(3, 1, true)]);
-            assert!(!watch.has_said_all(3));
+            assert!(!watch.has_unsent_end(3));
             assert_eq!(sent_but(&mut watch, 1), [(1, 19, false)]);
             assert_eq!(sent_but(&mut watch, 0), [(1, 1, true)]);
             assert!(watch.waiting.is_empty());
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_may_end_with_a_head_of_any_length_or_be_called_off() {
+    fn a_stream_may_end_with_a_head_of_any_length_or_be_reset() {
         let frames = [
             frame(HEADERS, END_HEADERS | END_STREAM, 1, 9),
             frame(HEADERS, END_STREAM, 3, 9),
