@@ -427,7 +427,7 @@ fn collect(stream: &mut Stream<RequestMeta>) {
 /// Answers a request because the drain deadline has passed: with the parts of its reply that are ready, if there are any.
 fn cut_off(stream: &mut Stream<RequestMeta>, io: &mut Io) {
     let mut stage = None;
-    stream.request.cut(&io.pool);
+    stream.request.note_drain_deadline(&io.pool);
     stream.collect(|request, parts| match &request.exchange {
         Some(exchange) => {
             let (was, share) = exchange.withdraw_collecting(parts);

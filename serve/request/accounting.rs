@@ -72,8 +72,8 @@ impl RequestMeta {
 
     /// Notes that the drain deadline has passed: no worker answers from now on. The connection tries once to send the
     /// response.
-    pub(crate) fn cut(&mut self, pool: &PoolClient) {
-        self.outcome.cut();
+    pub(crate) fn note_drain_deadline(&mut self, pool: &PoolClient) {
+        self.outcome.note_drain_deadline();
         if self.exchange.is_some() {
             pool.leave(self.ticket.take());
         }

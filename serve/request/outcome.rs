@@ -90,13 +90,13 @@ impl RequestOutcome {
     }
 
     /// Notes that the drain deadline has passed. An existing response is still sent if possible.
-    pub(crate) fn cut(&mut self) {
+    pub(crate) fn note_drain_deadline(&mut self) {
         self.is_cut = true;
     }
 
     /// Makes the response say that the drain cut off the request.
     pub(crate) fn cut_off(&mut self) {
-        self.cut();
+        self.note_drain_deadline();
         self.judge(Verdict::CutOff);
     }
 
@@ -106,7 +106,7 @@ impl RequestOutcome {
     }
 
     /// Decides the outcome, because a head made by `origin` is sent.
-    pub(crate) fn head_goes_out(&mut self, status: u16, origin: Origin, metrics: &Metrics) {
+    pub(crate) fn note_head_sent(&mut self, status: u16, origin: Origin, metrics: &Metrics) {
         let outcome = match (self.verdict, origin) {
             (Some(Verdict::Refused { reason, was_wasted }), _) => Outcome::Refused { reason, was_wasted },
             (Some(Verdict::CutOff), _) => Outcome::CutOff,
@@ -225,7 +225,7 @@ mod tests {
             (Origin::WorkerLost, [0, 0, 0, 0, 0, 0, 1, 0]),
         ] {
             let (mut outcome, metrics) = offered();
-            outcome.head_goes_out(504, origin, &metrics);
+            outcome.note_head_sent(504, origin, &metrics);
             assert_eq!((counted(&metrics), outcome.status()), (expected, 504), "{origin:?}");
         }
     }
@@ -235,12 +235,12 @@ mod tests {
         let (mut outcome, metrics) = offered();
         outcome.refuse(ShedReason::WaitTimeout, true);
         assert_eq!(counted(&metrics), [1, 0, 0, 0, 0, 0, 0, 0], "nothing has gone out");
-        outcome.head_goes_out(529, Origin::Server, &metrics);
+        outcome.note_head_sent(529, Origin::Server, &metrics);
         assert_eq!(counted(&metrics), [0, 0, 0, 0, 1, 1, 0, 0]);
         assert_eq!((outcome.status(), outcome.shed_reason()), (529, Some(ShedReason::WaitTimeout)));
         let (mut outcome, metrics) = offered();
         outcome.cut_off();
-        outcome.head_goes_out(503, Origin::Server, &metrics);
+        outcome.note_head_sent(503, Origin::Server, &metrics);
         assert_eq!((counted(&metrics), outcome.status()), ([0, 0, 0, 1, 0, 0, 0, 0], 503));
     }
 
@@ -260,14 +260,14 @@ mod tests {
         ] {
             let mut outcome = RequestOutcome::default();
             assert!(!outcome.is_served(), "it has not ended");
-            outcome.head_goes_out(status, origin, &metrics);
+            outcome.note_head_sent(status, origin, &metrics);
             outcome.give_up(true, &metrics);
             assert_eq!(outcome.is_served(), is_served, "{status}, {origin:?}");
         }
         for reason in ShedReason::ALL {
             let mut outcome = RequestOutcome::default();
             outcome.refuse(reason, false);
-            outcome.head_goes_out(reason.status(), Origin::Server, &metrics);
+            outcome.note_head_sent(reason.status(), Origin::Server, &metrics);
             assert!(!outcome.is_served(), "{reason:?}");
         }
         let mut left = RequestOutcome::default();
@@ -275,7 +275,7 @@ mod tests {
         assert!(!left.is_served());
         let mut cut = RequestOutcome::default();
         cut.cut_off();
-        cut.head_goes_out(503, Origin::Server, &metrics);
+        cut.note_head_sent(503, Origin::Server, &metrics);
         assert!(!cut.is_served());
     }
 
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn a_request_aborted_by_the_drain_before_its_head_is_503_and_not_cancelled() {
         let (mut outcome, metrics) = offered();
-        outcome.cut();
+        outcome.note_drain_deadline();
         assert!(!outcome.is_up_to_client());
         outcome.give_up(true, &metrics);
         assert_eq!((counted(&metrics), outcome.status()), ([0, 0, 0, 1, 0, 0, 0, 0], 503));
@@ -306,8 +306,8 @@ mod tests {
     #[test]
     fn a_response_that_the_drain_finds_ready_is_counted_once_by_its_kind() {
         let (mut outcome, metrics) = offered();
-        outcome.cut();
-        outcome.head_goes_out(504, Origin::TimeLimit, &metrics);
+        outcome.note_drain_deadline();
+        outcome.note_head_sent(504, Origin::TimeLimit, &metrics);
         outcome.give_up(true, &metrics);
         assert_eq!((counted(&metrics), outcome.status()), ([0, 0, 1, 0, 0, 0, 0, 0], 504));
     }
@@ -315,9 +315,9 @@ mod tests {
     #[test]
     fn after_the_head_nothing_counts() {
         let (mut outcome, metrics) = offered();
-        outcome.head_goes_out(200, Origin::Script, &metrics);
+        outcome.note_head_sent(200, Origin::Script, &metrics);
         assert!(!outcome.is_open() && !outcome.is_up_to_client());
-        outcome.cut();
+        outcome.note_drain_deadline();
         outcome.give_up(true, &metrics);
         assert_eq!((counted(&metrics), outcome.status()), ([0; 8], 200));
     }

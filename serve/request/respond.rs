@@ -26,7 +26,7 @@ impl RequestMeta {
         head_only: bool,
     ) -> Announced {
         let status = if (200..=999).contains(&head.status) { head.status } else { 500 };
-        self.outcome.head_goes_out(status, head.origin, &io.shared.metrics);
+        self.outcome.note_head_sent(status, head.origin, &io.shared.metrics);
         let is_servers = !matches!(head.origin, Origin::Script | Origin::Server);
         let mut own_page = None;
         // A page about a failure is not replaced by one for visitors.

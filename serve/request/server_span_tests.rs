@@ -68,7 +68,7 @@ impl Scene {
     }
 
     fn answered(mut self, status: u16, origin: Origin) -> Self {
-        self.meta.outcome.head_goes_out(status, origin, &self.metrics);
+        self.meta.outcome.note_head_sent(status, origin, &self.metrics);
         self
     }
 
@@ -212,7 +212,7 @@ fn a_response_that_breaks_off_is_an_error_with_its_status() {
     let broken = scene().recorded(ResponseEnd::BrokenOff);
     assert_eq!((said(&broken, "error.type"), &broken.status), (Some(&"incomplete_response".into()), &ERROR));
     let mut cut = scene();
-    cut.meta.outcome.cut();
+    cut.meta.outcome.note_drain_deadline();
     assert_eq!(said(&cut.recorded(ResponseEnd::Lost), "error.type"), Some(&"shutdown".into()));
     let failed = scene();
     failed.meta.span.as_ref().unwrap().note(|notes| notes.exception = Some("LogicException".into()));

@@ -130,7 +130,7 @@ impl RequestMeta {
         io.shared.metrics.requests_by_method.incr(MethodKind::Other);
         let key = StreamKey { connection: connection_key, stream };
         let mut meta = unread(io, key, endpoints, None, began);
-        meta.outcome.head_goes_out(status, Origin::Server, &io.shared.metrics);
+        meta.outcome.note_head_sent(status, Origin::Server, &io.shared.metrics);
         meta.finish(&io.shared, 0, true);
     }
 }
