@@ -69,8 +69,8 @@ impl Server {
         self.control.wake();
         let has_code = renew_code();
         self.restart_awaited();
-        let tell = || handles.tell_all(|| Message::RulesChanged);
-        reload::reload(self.shared(), &handles.site, has_code, tell);
+        let notify = || handles.broadcast(|| Message::RulesChanged);
+        reload::reload(self.shared(), &handles.site, has_code, notify);
         self.control.wake();
     }
 
@@ -150,7 +150,7 @@ impl Server {
     pub fn wait(mut self) -> bool {
         let all_ended = self.handles.ended.wait();
         let shared = &self.handles.shared;
-        self.handles.tell_all(|| Message::Stop);
+        self.handles.broadcast(|| Message::Stop);
         for thread in std::mem::take(&mut self.io_threads) {
             // A thread that panicked has reported that on standard error.
             let _ = thread.join();

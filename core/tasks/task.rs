@@ -86,7 +86,7 @@ struct TaskState {
     /// Watchers of the outcome.
     awaiting: Vec<TaskWatcher>,
     /// Watchers of the departure.
-    seeing_off: Vec<TaskWatcher>,
+    awaiting_end: Vec<TaskWatcher>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Task {
             input: Some(input),
             thread: None,
             awaiting: Vec::new(),
-            seeing_off: Vec::new(),
+            awaiting_end: Vec::new(),
         };
         Self {
             id,
@@ -247,8 +247,8 @@ impl Task {
     }
 
     /// Notifies `watcher` when the task [has left](Self::has_left), or immediately if it has.
-    pub(super) fn see_off(&self, watcher: TaskWatcher) {
-        self.keep(watcher, |state| (state.stage != TaskStage::Left).then_some(&mut state.seeing_off));
+    pub(super) fn watch_end(&self, watcher: TaskWatcher) {
+        self.keep(watcher, |state| (state.stage != TaskStage::Left).then_some(&mut state.awaiting_end));
     }
 
     fn keep(
@@ -335,9 +335,9 @@ impl Task {
         debug_assert_ne!(state.stage, TaskStage::Left, "it leaves once");
         state.stage = TaskStage::Left;
         let (input, thread) = (state.input.take(), state.thread.take());
-        let seeing_off = std::mem::take(&mut state.seeing_off);
+        let awaiting_end = std::mem::take(&mut state.awaiting_end);
         drop(state);
-        seeing_off.into_iter().for_each(|watcher| watcher.report(true));
+        awaiting_end.into_iter().for_each(|watcher| watcher.report(true));
         drop((input, thread));
     }
 }

@@ -27,7 +27,7 @@ impl TaskWatch {
         for (index, task) in tasks.iter().enumerate() {
             let watcher = TaskWatcher::new(&state, index);
             match mode {
-                WatchMode::Left => task.see_off(watcher),
+                WatchMode::Left => task.watch_end(watcher),
                 WatchMode::All | WatchMode::Any | WatchMode::Race => task.watch(watcher),
             }
         }

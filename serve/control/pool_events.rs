@@ -43,7 +43,7 @@ impl PoolEvents<Exchange> for Reports {
 
     fn worker_failed(&self) {
         if self.0.shared.backend.workers().is_some_and(|workers| workers.taking() == 0) {
-            self.0.tell_all(|| Message::PoolGone);
+            self.0.broadcast(|| Message::PoolGone);
         }
     }
 

@@ -16,12 +16,12 @@ use crate::reload_book::ReloadPool;
 use crate::shared::Shared;
 
 /// Reloads every file. `has_code`: code is reloaded as well: OPcache was emptied, and the supervisors replace the workers
-/// that keep code. `tell` notifies the I/O threads of new rules. Waits for the disk.
-pub(crate) fn reload(shared: &Shared, site: &Site, has_code: bool, tell: impl FnOnce()) {
+/// that keep code. `notify` notifies the I/O threads of new rules. Waits for the disk.
+pub(crate) fn reload(shared: &Shared, site: &Site, has_code: bool, notify: impl FnOnce()) {
     forget_responses(shared);
     let rules = [deny_rules(shared), error_pages(shared), header_rules(shared)];
     if rules.iter().any(Option::is_some) {
-        tell();
+        notify();
     }
     // Add new parts to this list. Files come after the rules that judge them.
     let [deny_rules, error_pages, header_rules] = rules;

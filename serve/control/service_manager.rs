@@ -48,7 +48,7 @@ impl ServiceManager {
     }
 
     /// Returns whether there is a service manager.
-    pub(super) fn is_there(&self) -> bool {
+    pub(super) fn is_present(&self) -> bool {
         self.socket.is_some()
     }
 
@@ -59,7 +59,7 @@ impl ServiceManager {
         }
         self.is_told_reloading.set();
         let micros = time::monotonic_micros();
-        self.say(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=Reloading"));
+        self.notify(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=Reloading"));
     }
 
     /// Notes that the reload has ended; `error` is the reason if it failed. Either way, the server serves.
@@ -67,19 +67,19 @@ impl ServiceManager {
         if self.is_told_reloading.is_set() {
             self.is_told_reloading.clear();
             let status = error.map_or_else(|| "Reloaded".to_owned(), failed_reload);
-            self.say(&format!("READY=1\nSTATUS={status}"));
+            self.notify(&format!("READY=1\nSTATUS={status}"));
         }
     }
 
     /// Notes that the drain has begun. Extends the service manager's time limit to the time that the settings grant.
     pub(crate) fn stopping(&self, delay: Duration, timeout: Duration) {
         let limit = time::as_micros(delay + timeout + ENDING);
-        self.say(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={limit}\nSTATUS=Draining"));
+        self.notify(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={limit}\nSTATUS=Draining"));
     }
 
     /// Queues a message for the control thread, which the caller then wakes.
-    pub(super) fn say(&self, message: &str) {
-        if !self.is_there() {
+    pub(super) fn notify(&self, message: &str) {
+        if !self.is_present() {
             return;
         }
         let mut unsent = self.unsent.lock();

@@ -37,7 +37,7 @@ impl ServiceManagerJob {
         if is_running && !service_manager.is_told_ready.is_set() && shared.worker_health().can_serve() {
             service_manager.is_told_ready.set();
             self.status_due = now + STATUS_PAUSE;
-            service_manager.say(&format!("READY=1\nSTATUS={}", status(shared)));
+            service_manager.notify(&format!("READY=1\nSTATUS={}", status(shared)));
         }
         let reloads = shared.reload.lock().reading();
         if reloads.ended == reloads.begun {
@@ -47,20 +47,20 @@ impl ServiceManagerJob {
             self.status_due = now + STATUS_PAUSE;
             let failed =
                 reloads.error.map(|error| format!(". {}", failed_reload(&error))).unwrap_or_default();
-            service_manager.say(&format!("STATUS={}{failed}", status(shared)));
+            service_manager.notify(&format!("STATUS={}{failed}", status(shared)));
         }
         if let Some(beat) = service_manager.beat
             && now >= self.beat_due
         {
             self.beat_due = now + beat;
-            service_manager.say("WATCHDOG=1");
+            service_manager.notify("WATCHDOG=1");
         }
     }
 }
 
 impl PeriodicJob for ServiceManagerJob {
     fn run(&mut self, now: Instant) {
-        if !self.handles.service_manager.is_there() {
+        if !self.handles.service_manager.is_present() {
             return;
         }
         self.note(now);

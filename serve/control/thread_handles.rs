@@ -35,7 +35,7 @@ pub(crate) struct ThreadHandles {
 
 impl ThreadHandles {
     /// Sends a message to every I/O thread.
-    pub(crate) fn tell_all(&self, message: impl Fn() -> Message) {
+    pub(crate) fn broadcast(&self, message: impl Fn() -> Message) {
         for inbox in &self.inboxes {
             inbox.send(message());
         }
@@ -98,7 +98,7 @@ impl ThreadHandles {
                 shared.lifecycle.enter(Phase::Closing);
                 shared.permits.close();
                 self.acceptor.wake();
-                self.tell_all(|| Message::PhaseChanged);
+                self.broadcast(|| Message::PhaseChanged);
             }
             DrainOrder::CutOff => {
                 let Metrics { requests_by_method, responses, .. } = &shared.metrics;
@@ -106,7 +106,7 @@ impl ThreadHandles {
                 shared.log.emit(&Event::DrainTimeout { cut_off });
                 // First, so that no worker takes a request that has lost its client.
                 self.end_threads();
-                self.tell_all(|| Message::CutOff);
+                self.broadcast(|| Message::CutOff);
             }
             DrainOrder::EndThreads => self.end_threads(),
             DrainOrder::Finish { all_ended } => self.ended.announce(all_ended),

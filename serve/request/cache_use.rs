@@ -19,7 +19,7 @@ pub(crate) struct CacheUse {
     /// Why the script runs, for `Cache-Status`.
     pub(super) forwarded: Forwarded,
     /// Whether the response has its `Cache-Status`.
-    pub(super) is_told: bool,
+    pub(super) has_cache_status: bool,
     /// A stored response that may answer in place of a refusal.
     pub(super) stale: Option<Arc<StoredEntry>>,
     /// The response that it receives for the cache.
@@ -53,7 +53,7 @@ impl CacheUse {
             outcome,
             stale_reason: None,
             forwarded,
-            is_told: false,
+            has_cache_status: false,
             stale: None,
             fill: None,
             follows: None,

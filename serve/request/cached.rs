@@ -281,7 +281,7 @@ impl RequestMeta {
     /// Answers the request with a stored response, as a file is sent.
     fn send_stored(&mut self, io: &mut Io, entry: &Arc<StoredEntry>, status: &CacheStatus) -> Decision {
         if let Some(used) = &mut self.cache {
-            used.is_told = true;
+            used.has_cache_status = true;
         }
         let Some(head) = self.head() else { return ServerResponse::plain(500).into_decision() };
         let shown = entry.answer(head, || io.ids.new_id().to_string());
@@ -307,7 +307,7 @@ impl RequestMeta {
     }
 
     /// Completes the fields of a response that is sent now, and invalidates what it has changed.
-    pub(super) fn tell_cache(
+    pub(super) fn complete_cache_fields(
         &mut self,
         cache: &ResponseCache,
         status: u16,
@@ -321,11 +321,11 @@ impl RequestMeta {
             self.invalidate(cache, status, fields);
         }
         if let Some(used) = &mut self.cache
-            && !std::mem::replace(&mut used.is_told, true)
+            && !std::mem::replace(&mut used.has_cache_status, true)
         {
             let is_stored = used.fill.as_ref().is_some_and(|fill| fill.is_stored());
-            if let Some(told) = used.forwarded.field(is_stored) {
-                fields.push_own(b"Cache-Status", told.as_bytes());
+            if let Some(field) = used.forwarded.field(is_stored) {
+                fields.push_own(b"Cache-Status", field.as_bytes());
             }
         }
     }

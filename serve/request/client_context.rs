@@ -57,7 +57,7 @@ impl ClientContext {
     }
 
     /// Adds the fields about quota and trace to a response.
-    pub(crate) fn tell(&self, limiter: Option<&RateLimiter>, fields: &mut Fields) {
+    pub(crate) fn add_fields(&self, limiter: Option<&RateLimiter>, fields: &mut Fields) {
         if let (Some(quota), Some(limiter)) = (self.quota, limiter) {
             // A script may add its own limits: both fields are lists.
             fields.push_own(b"RateLimit-Policy", limiter.policy_field().as_bytes());

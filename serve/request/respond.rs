@@ -60,13 +60,13 @@ impl RequestMeta {
         }
         // A request ID contains only bytes that are valid in a field.
         let _ = head.fields.set(b"X-Request-ID", self.request_id.as_bytes());
-        self.client_context.tell(io.shared.policy.limiter.as_ref(), &mut head.fields);
+        self.client_context.add_fields(io.shared.policy.limiter.as_ref(), &mut head.fields);
         if !head.fields.contains(b"server") {
             let _ = head.fields.push(b"Server", b"svc");
         }
         self.add_operators_fields(io, &mut head.fields, head.origin);
         if let Some(cache) = &io.shared.cache {
-            self.tell_cache(cache, status, head.origin, &mut head.fields);
+            self.complete_cache_fields(cache, status, head.origin, &mut head.fields);
         }
         let has_body = !head_only && !is_bodiless(status) && !resets_content;
         if has_body && self.coding().is_some() && head.fields.contains(b"content-encoding") {

@@ -80,7 +80,7 @@ impl Scene {
     }
 
     /// Waits until the task is completely released.
-    fn see_off(&self, task: &Task) {
+    fn await_end(&self, task: &Task) {
         self.wait(task, WatchMode::Left);
         assert!(task.has_left());
     }
@@ -185,12 +185,12 @@ fn past_the_queue_and_past_the_cap_a_dispatch_is_rejected_and_counted() {
     assert_eq!(scene.rejected(), TaskRejection::Queue { capacity: 4 });
     assert_eq!((scene.counts(), scene.lawful().rejected), ([0, 0, 0, 0, 5], 1));
     scene.board.open("a");
-    queued.iter().for_each(|task| scene.see_off(task));
+    queued.iter().for_each(|task| scene.await_end(task));
     let parked: Vec<_> = (0..8).map(|_| scene.running(TaskAct::Park("b"))).collect();
     assert_eq!(scene.rejected(), TaskRejection::InFlight { cap: 8 });
     assert!(parked[0].cancel());
-    scene.see_off(&parked[0]);
-    scene.see_off(&scene.dispatch(TaskAct::Fail));
+    scene.await_end(&parked[0]);
+    scene.await_end(&scene.dispatch(TaskAct::Fail));
     assert_eq!((scene.counts(), scene.lawful().rejected), ([5, 1, 1, 0, 7], 2));
     assert_eq!(scene.end().dispatched, 14);
 }
@@ -222,7 +222,7 @@ fn queued_tasks_that_are_cancelled_never_start_and_make_room_for_others() {
     scene.pool.sweep();
     assert_eq!(scene.counts(), [0, 0, 5, 0, 4], "as it is swept once a second");
     scene.board.open("a");
-    queued.iter().chain(&more).for_each(|task| scene.see_off(task));
+    queued.iter().chain(&more).for_each(|task| scene.await_end(task));
     assert!(queued.iter().chain(&more[..1]).all(|task| !task.began()));
     let counts = scene.end();
     assert_eq!((counts.completed, counts.cancelled), (4, 5));
@@ -235,10 +235,10 @@ fn a_running_task_that_is_cancelled_is_counted_when_it_has_left_its_thread() {
     let (parked, blocked) = (scene.running(TaskAct::Park("never")), scene.running(TaskAct::Block("a")));
     assert!(parked.cancel() && blocked.strand());
     assert!(matches!(scene.awaited(&blocked), TaskOutcome::Cancelled));
-    scene.see_off(&parked);
+    scene.await_end(&parked);
     assert_eq!(scene.counts(), [0, 0, 1, 1, 1], "it was cancelled, and continues");
     scene.board.open("a");
-    scene.see_off(&blocked);
+    scene.await_end(&blocked);
     assert!(matches!(blocked.outcome(), Some(TaskOutcome::Cancelled)), "whatever its code returned");
     assert_eq!(scene.end().cancelled, 2);
 }
@@ -250,7 +250,7 @@ fn a_lost_thread_loses_its_own_tasks_and_no_waiting_ones() {
     let dies = scene.dispatch(TaskAct::Panic);
     assert!(matches!(scene.awaited(&dies), TaskOutcome::Lost("its thread was lost")));
     assert!(matches!(scene.awaited(&parked), TaskOutcome::Lost("its thread was lost")));
-    scene.see_off(&parked);
+    scene.await_end(&parked);
     scene.until(|| scene.pool.workers().unwrap().taking() == 0);
     assert_eq!(scene.rejected(), TaskRejection::NoThread);
     let again = scene.tend(time::now()).expect("it is tried again after a pause");
@@ -352,8 +352,8 @@ fn a_detached_task_is_heard_of_once_and_its_output_is_counted() {
     fails.detach();
     scene.begin();
     let kept = scene.dispatch(TaskAct::Return(1));
-    scene.see_off(&fails);
-    scene.see_off(&kept);
+    scene.await_end(&fails);
+    scene.await_end(&kept);
     kept.detach();
     scene.pool.discard_output(12);
     scene.pool.discard_output(30);
