@@ -50,7 +50,7 @@ impl Queue for OurGate {
             if let Some(entry) = self.0.try_take() {
                 return entry.0;
             }
-            self.0.idle_workers().park(seat, || !self.0.is_empty() || self.0.is_shut());
+            self.0.idle_workers().park(seat, || !self.0.is_empty() || self.0.is_queue_closed());
         }
     }
 }

@@ -38,8 +38,8 @@ impl<J: Job + Offered> JobSource<J> for Gate<Arc<J>> {
         facts.depth + facts.waiting
     }
 
-    fn is_shut(&self) -> bool {
-        Self::is_shut(self)
+    fn is_queue_closed(&self) -> bool {
+        Self::is_queue_closed(self)
     }
 
     fn idle_workers(&self) -> &IdleWorkers {

@@ -216,7 +216,7 @@ impl<T: Offered> Gate<T> {
     }
 
     /// Returns whether workers may end once the queue is empty.
-    pub fn is_shut(&self) -> bool {
+    pub fn is_queue_closed(&self) -> bool {
         self.queue.is_closed()
     }
 
@@ -234,13 +234,13 @@ impl<T: Offered> Gate<T> {
     }
 
     /// Stops admitting. Queued entries stay queued, and waiting entries wait for their answer.
-    pub fn close(&self) {
+    pub fn stop_admitting(&self) {
         self.permit_state.close();
     }
 
-    /// Allows workers to end once the queue is empty.
-    pub fn shut(&self) {
-        self.close();
+    /// Stops admitting, and allows workers to end once the queue is empty.
+    pub fn close_queue(&self) {
+        self.stop_admitting();
         self.queue.close();
     }
 
@@ -487,10 +487,10 @@ mod tests {
         let (requests, gate) = (requests(), gate(1, 10, 1000));
         gate.offer(&requests[0]);
         let second = ticket(gate.offer(&requests[1]));
-        gate.close();
+        gate.stop_admitting();
         assert_eq!(gate.offer(&requests[2]), OfferOutcome::Refused(ShedReason::ShuttingDown));
         assert_eq!(gate.try_take().unwrap().name, 0);
-        gate.shut();
+        gate.close_queue();
         assert!(gate.try_take().is_none());
         gate.leave(second);
         assert_eq!(gate.facts().slots_available, 1);

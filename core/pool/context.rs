@@ -65,7 +65,7 @@ impl<J: Job> WorkerContext<J> {
     pub fn directive(&self) -> Directive {
         let source = &self.shared.source;
         // A job that this worker cannot take is settled, or is left to another worker.
-        if source.is_shut() && (source.is_empty() || !self.is_wanted() || !self.may_take()) {
+        if source.is_queue_closed() && (source.is_empty() || !self.is_wanted() || !self.may_take()) {
             Directive::Stop
         } else if self.is_wanted() {
             Directive::Serve
@@ -80,7 +80,7 @@ impl<J: Job> WorkerContext<J> {
         self.is_closed.set(true);
         self.own().want_to_leave(self.shared.stamp(time::now()));
         if self.fibers() > 0 {
-            self.shared.source.idle_workers().call_help();
+            self.shared.source.idle_workers().wake_fallback();
         }
         // This worker may have been notified of the jobs in the queue.
         if !self.shared.source.is_empty() {
@@ -157,22 +157,22 @@ impl<J: Job> WorkerContext<J> {
         self.own().fibers.load(Ordering::Relaxed)
     }
 
-    /// Serves one job after another until the source is shut and empty, the pool orders the worker to end, or the
+    /// Serves one job after another until the queue is closed and empty, the pool orders the worker to end, or the
     /// worker can run no more jobs. Returns its condition.
     pub(super) fn serve_each(&self, mut serve: impl FnMut(&Arc<J>) -> WorkerCondition) -> WorkerCondition {
         let (shared, slot) = (&*self.shared, self.own());
         let source = &shared.source;
         while slot.order() == WorkerOrder::Serve {
             // Read before the queue, so that jobs queued before the shutdown are served.
-            let is_shut = source.is_shut();
+            let is_queue_closed = source.is_queue_closed();
             let Some((job, serial, taken_at)) = self.claim_next() else {
-                if is_shut {
+                if is_queue_closed {
                     break;
                 }
                 let is_ordered = || slot.order() != WorkerOrder::Serve;
                 source
                     .idle_workers()
-                    .park(self.slot, || !source.is_empty() || source.is_shut() || is_ordered());
+                    .park(self.slot, || !source.is_empty() || source.is_queue_closed() || is_ordered());
                 continue;
             };
             slot.set_present(Some((serial, &job)));
@@ -202,7 +202,7 @@ impl<J: Job> WorkerContext<J> {
             let job = shared.source.try_take()?;
             let taken_at = time::now();
             // During shutdown, abandoned jobs are not started.
-            let is_wanted = !(job.is_abandoned() && shared.source.is_shut());
+            let is_wanted = !(job.is_abandoned() && shared.source.is_queue_closed());
             if is_wanted && let Some(serial) = self.own().claim(&job, taken_at) {
                 shared.events.claimed(&job, taken_at);
                 return Some((job, serial, taken_at));

@@ -28,7 +28,7 @@ pub trait JobSource<J>: Send + Sync + std::fmt::Debug + 'static {
     fn backlog(&self) -> usize;
 
     /// Returns whether no more jobs will come once it is empty.
-    fn is_shut(&self) -> bool;
+    fn is_queue_closed(&self) -> bool;
 
     /// Returns the seats on which workers wait, one for each slot.
     fn idle_workers(&self) -> &IdleWorkers;
@@ -132,7 +132,7 @@ impl<J: Job> PoolState<J> {
         if self.slots[slot].boot(self.stamp(now)) {
             self.count(slot);
             self.booted.fetch_add(1, Ordering::Relaxed);
-            self.source.idle_workers().call_help();
+            self.source.idle_workers().wake_fallback();
         }
     }
 

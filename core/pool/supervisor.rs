@@ -159,7 +159,7 @@ impl Supervisor {
     ) -> Option<Instant> {
         workers.reap();
         self.hear(workers, report, now);
-        if workers.is_shut() {
+        if workers.is_queue_closed() {
             return None;
         }
         if std::mem::take(&mut self.restart_wanted) {
@@ -339,7 +339,7 @@ impl Supervisor {
         let limit = self.backoff.spawn_limit(now);
         if booting == 0 && limit == SpawnLimit::Any && self.scaling.has_room(active) {
             // Before the backlog is read, so that no job is missed.
-            workers.want_help();
+            workers.arm_supervisor();
         }
         let waiting = workers.backlog();
         let idle = slots.iter().filter(|slot| slot.is_active() && is_able(slot));

@@ -163,23 +163,23 @@ impl<J: Job> WorkerPool<J> {
 
     /// Sets the waker that is called when workers are needed, have booted, or have failed.
     pub fn set_supervisor(&self, waker: Arc<dyn Wake>) {
-        self.shared.state.source.idle_workers().set_help(waker);
+        self.shared.state.source.idle_workers().set_fallback(waker);
     }
 
     /// Wakes the supervisor.
     pub fn call_supervisor(&self) {
-        self.shared.state.source.idle_workers().call_help();
+        self.shared.state.source.idle_workers().wake_fallback();
     }
 
     /// Wakes the supervisor once, when work arrives and no worker is idle. The caller checks for work that arrived
     /// before.
-    pub fn want_help(&self) {
-        self.shared.state.source.idle_workers().want_help();
+    pub fn arm_supervisor(&self) {
+        self.shared.state.source.idle_workers().arm_fallback();
     }
 
-    /// Returns whether the source is shut: workers end once the queue is empty.
-    pub fn is_shut(&self) -> bool {
-        self.shared.state.source.is_shut()
+    /// Returns whether the queue is closed: workers end once it is empty.
+    pub fn is_queue_closed(&self) -> bool {
+        self.shared.state.source.is_queue_closed()
     }
 
     /// Returns the number of offered jobs that no worker has taken.
@@ -252,7 +252,7 @@ impl<J: Job> WorkerPool<J> {
         self.shared.engine.cache()
     }
 
-    /// Waits until every thread has ended; the source must be shut. Returns whether none of them panicked.
+    /// Waits until every thread has ended; the queue must be closed. Returns whether none of them panicked.
     pub fn join(&self) -> bool {
         let mut in_order = true;
         loop {
@@ -333,7 +333,7 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
         (ThreadEnd::Recycled(reason), WorkerOrder::Serve) => {
             shared.state.events.recycled(index, reason);
             // The slot stays taken and counted, because its next worker is about to start.
-            if shared.state.source.is_shut() {
+            if shared.state.source.is_queue_closed() {
                 shared.state.leave(index);
             } else if let Err(error) = spawn(shared, index, time::now()) {
                 shared.state.fail(index, true, format!("cannot create a thread: {error}").into());
@@ -356,7 +356,7 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
     if !shared.state.source.is_empty() {
         idle_workers.notify_one();
     }
-    idle_workers.call_help();
+    idle_workers.wake_fallback();
 }
 
 /// Starts the engine and works until the end; drops all of the engine's state on this thread.

@@ -44,7 +44,7 @@ pub struct IdleWorkers {
     seats: Box<[CachePadded<WorkerSeat>]>,
     /// The number of mark words ever used.
     words: AtomicUsize,
-    help: Help,
+    fallback: Fallback,
 }
 
 /// One bit for each seat.
@@ -60,8 +60,8 @@ struct WorkerSeat {
 
 /// The fallback to wake if no worker waits: the supervisor.
 #[derive(Debug, Default)]
-struct Help {
-    wanted: AtomicBool,
+struct Fallback {
+    is_armed: AtomicBool,
     waker: OnceLock<Arc<dyn Wake>>,
 }
 
@@ -75,7 +75,7 @@ impl IdleWorkers {
             spare: marks(),
             seats: (0..seats).map(|_| CachePadded::new(WorkerSeat::default())).collect(),
             words: AtomicUsize::new(0),
-            help: Help::default(),
+            fallback: Fallback::default(),
         }
     }
 
@@ -90,17 +90,17 @@ impl IdleWorkers {
         drop(old);
     }
 
-    /// Sets the waker that is called if no worker waits, after [`want_help`](Self::want_help). Only the first call has
-    /// an effect.
-    pub fn set_help(&self, waker: Arc<dyn Wake>) {
+    /// Sets the waker that is called if no worker waits, after [`arm_fallback`](Self::arm_fallback). Only the first
+    /// call has an effect.
+    pub fn set_fallback(&self, waker: Arc<dyn Wake>) {
         // Later calls are ignored.
-        let _ = self.help.waker.set(waker);
+        let _ = self.fallback.waker.set(waker);
     }
 
-    /// Makes the next notification that finds no waiting worker call the help's waker, once. The caller must check for
+    /// Makes the next notification that finds no waiting worker wake the fallback, once. The caller must check for
     /// earlier work afterwards.
-    pub fn want_help(&self) {
-        self.help.wanted.store(true, Ordering::Relaxed);
+    pub fn arm_fallback(&self) {
+        self.fallback.is_armed.store(true, Ordering::Relaxed);
         // SeqCst: pairs with the fence in `notify_one`.
         fence(Ordering::SeqCst);
     }
@@ -146,21 +146,21 @@ impl IdleWorkers {
         self.idle[..self.words_in_use()].iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Wakes one waiting worker, preferably an idle one, or else the help. The caller must have published its work.
+    /// Wakes one waiting worker, preferably an idle one, or else the fallback. The caller must have published its work.
     pub fn notify_one(&self) {
-        // SeqCst: pairs with the fences in `prepare_park` and `want_help`.
+        // SeqCst: pairs with the fences in `prepare_park` and `arm_fallback`.
         fence(Ordering::SeqCst);
         let words = self.words_in_use();
         let taken = [&self.idle, &self.spare].into_iter().find_map(|marks| take_lowest(&marks[..words]));
         match taken {
             Some(seat) => self.wake(seat),
-            None => self.call_wanted_help(),
+            None => self.wake_armed_fallback(),
         }
     }
 
-    /// Wakes the help unconditionally.
-    pub fn call_help(&self) {
-        if let Some(waker) = self.help.waker.get() {
+    /// Wakes the fallback unconditionally.
+    pub fn wake_fallback(&self) {
+        if let Some(waker) = self.fallback.waker.get() {
             waker.wake();
         }
     }
@@ -188,9 +188,11 @@ impl IdleWorkers {
     }
 
     #[cold]
-    fn call_wanted_help(&self) {
-        if self.help.wanted.load(Ordering::Relaxed) && self.help.wanted.swap(false, Ordering::Relaxed) {
-            self.call_help();
+    fn wake_armed_fallback(&self) {
+        if self.fallback.is_armed.load(Ordering::Relaxed)
+            && self.fallback.is_armed.swap(false, Ordering::Relaxed)
+        {
+            self.wake_fallback();
         }
     }
 
@@ -296,19 +298,19 @@ mod tests {
     }
 
     #[test]
-    fn help_is_called_once_if_wanted_and_no_worker_is_idle() {
-        let (idle_workers, help) = (IdleWorkers::new(1), Arc::<Rung>::default());
+    fn the_fallback_is_woken_once_if_armed_and_no_worker_is_idle() {
+        let (idle_workers, fallback) = (IdleWorkers::new(1), Arc::<Rung>::default());
         let rung = Rung::on(&idle_workers, 0);
-        idle_workers.set_help(Arc::<Rung>::clone(&help));
+        idle_workers.set_fallback(Arc::<Rung>::clone(&fallback));
         idle_workers.notify_one();
-        assert_eq!(help.times(), 0, "no help is wanted");
-        idle_workers.want_help();
+        assert_eq!(fallback.times(), 0, "it is not armed");
+        idle_workers.arm_fallback();
         idle_workers.prepare_park(0, Capacity::Idle);
         idle_workers.notify_one();
-        assert_eq!((rung.times(), help.times()), (1, 0));
+        assert_eq!((rung.times(), fallback.times()), (1, 0));
         idle_workers.notify_one();
         idle_workers.notify_one();
-        assert_eq!((rung.times(), help.times()), (1, 1));
+        assert_eq!((rung.times(), fallback.times()), (1, 1));
     }
 
     #[test]

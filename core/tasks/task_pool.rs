@@ -160,13 +160,13 @@ impl TaskPool {
     }
 
     /// Lets the threads end once the queue is empty; tasks still running then are lost.
-    pub fn shut(&self) {
+    pub fn close_queue(&self) {
         self.close();
-        self.queue.shut();
+        self.queue.close();
     }
 
-    /// Waits until all threads have ended, after [`shut`](Self::shut), and cancels the tasks left in the queue. Returns
-    /// whether no thread panicked.
+    /// Waits until all threads have ended, after [`close_queue`](Self::close_queue), and cancels the tasks left in the
+    /// queue. Returns whether no thread panicked.
     pub fn join(&self) -> bool {
         let in_order = self.workers().is_none_or(WorkerPool::join);
         self.queue.clear(|task| {

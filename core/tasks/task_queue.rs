@@ -72,7 +72,7 @@ impl TaskQueue {
     }
 
     /// Allows threads to end once the queue is empty.
-    pub(super) fn shut(&self) {
+    pub(super) fn close(&self) {
         self.entries.close();
     }
 }
@@ -92,7 +92,7 @@ impl JobSource<Task> for TaskQueue {
         self.entries.len()
     }
 
-    fn is_shut(&self) -> bool {
+    fn is_queue_closed(&self) -> bool {
         self.entries.is_closed()
     }
 

@@ -106,7 +106,7 @@ impl JobSource<Exchange> for Stuck {
     fn backlog(&self) -> usize {
         0
     }
-    fn is_shut(&self) -> bool {
+    fn is_queue_closed(&self) -> bool {
         self.released.is_set()
     }
     fn idle_workers(&self) -> &IdleWorkers {
@@ -440,7 +440,7 @@ fn fibers_that_outlive_their_answers_stall_the_pool_until_they_end() {
     until(|| scene.shared.metrics.work_finished_total() == full + 3);
     scene.second();
     assert!(ops.probe_facts().passes(HealthProbe::Readiness) && ops.health().is_ok());
-    gate.shut();
+    gate.close_queue();
     assert!(scene.shared.backend.workers().unwrap().join());
     let logged = scene.logged(&["queue_depth", "workers_idle"]);
     let warning =

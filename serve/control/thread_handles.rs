@@ -93,7 +93,7 @@ impl ThreadHandles {
                 // If another process accepts the connections in the backlog, the ones here are the last: each may bring
                 // one more request, and nothing is refused.
                 if let Some(pool) = shared.backend.pool().filter(|_| !self.acceptor.has_successor()) {
-                    pool.gate.close();
+                    pool.gate.stop_admitting();
                 }
                 shared.lifecycle.enter(Phase::Closing);
                 shared.permits.close();
@@ -115,7 +115,7 @@ impl ThreadHandles {
 
     fn end_threads(&self) {
         if let Some(pool) = self.shared.backend.pool() {
-            pool.gate.shut();
+            pool.gate.close_queue();
         }
     }
 }
@@ -133,7 +133,7 @@ impl ThreadHandles {
         tasks.cancel_all(now);
         let is_late = deadline.saturating_duration_since(now) <= THREAD_EXIT_GRACE / 2;
         if is_late || (!self.has_requesters() && tasks.counts().in_flight() == 0) {
-            tasks.shut();
+            tasks.close_queue();
         }
     }
 }

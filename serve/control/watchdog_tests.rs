@@ -44,7 +44,7 @@ impl JobSource<Exchange> for Bench {
     fn backlog(&self) -> usize {
         self.queue.len()
     }
-    fn is_shut(&self) -> bool {
+    fn is_queue_closed(&self) -> bool {
         self.queue.is_closed()
     }
     fn idle_workers(&self) -> &IdleWorkers {

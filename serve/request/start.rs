@@ -2,7 +2,7 @@
 //!
 //! | phase | determines | may end in |
 //! |---|---|---|
-//! | [`admit`] | the permit of a concurrent stream, the memory of its head | a refused stream |
+//! | [`take_permit`] | the permit of a concurrent stream, the memory of its head | a refused stream |
 //! | [`join_trace`] | the trace, and whether the request is recorded | |
 //! | [`identify`] | the client, its quota, the request ID | |
 //! | [`open_span`](RequestMeta::open_span) | its span, if it is recorded | |
@@ -39,7 +39,7 @@ pub(crate) fn start(
     incoming: Incoming,
 ) {
     let Incoming { stream, head, began, needs_permit, .. } = incoming;
-    let Some(permit) = admit(connection, io, needs_permit) else { return };
+    let Some(permit) = take_permit(connection, io, needs_permit) else { return };
     let Some(memory) = hold_head(connection, io, &head) else { return };
     io.shared.metrics.requests_by_method.incr(head.method_kind());
     let placed = join_trace(io, endpoints, Some(&head));
@@ -72,7 +72,7 @@ pub(crate) fn start_unreadable(
     unreadable: Unreadable,
 ) {
     let Unreadable { stream, error, line, began, needs_permit } = unreadable;
-    let Some(permit) = admit(connection, io, needs_permit) else { return };
+    let Some(permit) = take_permit(connection, io, needs_permit) else { return };
     io.shared.metrics.requests_by_method.incr(MethodKind::Other);
     let key = StreamKey { connection: connection_key, stream };
     let meta = unread(io, key, endpoints, line, began);
@@ -89,7 +89,7 @@ pub(crate) fn start_unreadable(
 }
 
 /// Acquires a permit for a request that needs one, or refuses the stream.
-fn admit(connection: &mut Connection<RequestMeta>, io: &Io, is_needed: bool) -> Option<Option<Permit>> {
+fn take_permit(connection: &mut Connection<RequestMeta>, io: &Io, is_needed: bool) -> Option<Option<Permit>> {
     if !is_needed {
         return Some(None);
     }

@@ -176,7 +176,7 @@ fn offer(gate: &Gate<Arc<Errand>>, name: u64, done: &Arc<Tally>) {
 
 /// Closes the gate, and checks the state after all workers have ended.
 fn end(gate: &Gate<Arc<Errand>>, workers: &WorkerPool<Errand>) {
-    gate.shut();
+    gate.close_queue();
     assert!(workers.join());
     let facts = gate.facts();
     assert_eq!((facts.slots_available, facts.depth, facts.waiting), (facts.capacity, 0, 0));
@@ -228,7 +228,7 @@ fn one_announcement_brings_all_workers_that_are_needed() {
 }
 
 #[test]
-fn a_gate_that_is_shut_loses_nothing_and_wakes_all_workers() {
+fn a_gate_with_a_closed_queue_loses_nothing_and_wakes_all_workers() {
     explore(2, || {
         let (gate, done) = (gate(2, TWO), Tally::new());
         let workers = start(&gate, TWO, InAnyOrder);

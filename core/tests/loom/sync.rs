@@ -124,11 +124,11 @@ fn an_order_reaches_a_worker_that_is_about_to_rest() {
 }
 
 #[test]
-fn wanted_help_comes_for_unseen_work() {
+fn an_armed_fallback_is_woken_for_unseen_work() {
     explore(3, || {
         let shared = Arc::new((IdleWorkers::new(1), Counter::new()));
-        let help = Arc::new(ReactorModel(EventCount::new(), Counter::new()));
-        shared.0.set_help(Arc::<ReactorModel>::clone(&help));
+        let fallback = Arc::new(ReactorModel(EventCount::new(), Counter::new()));
+        shared.0.set_fallback(Arc::<ReactorModel>::clone(&fallback));
         let producer = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
@@ -136,10 +136,10 @@ fn wanted_help_comes_for_unseen_work() {
                 shared.0.notify_one();
             })
         };
-        shared.0.want_help();
-        // No worker is seated: either the supervisor sees the work after it wanted help, or it is called.
+        shared.0.arm_fallback();
+        // No worker is seated: either the supervisor sees the work after it armed the fallback, or it is woken.
         if shared.1.value() == 0 {
-            help.wait(0);
+            fallback.wait(0);
         }
         producer.join().unwrap();
     });

@@ -127,7 +127,7 @@ impl Scene {
 
     /// Ends the pool; returns the final counts.
     fn end(&self) -> TaskCounts {
-        self.pool.shut();
+        self.pool.close_queue();
         assert!(self.pool.join());
         let counts = self.pool.counts();
         assert_eq!((counts.broken_law(), counts.in_flight()), (None, 0), "{counts:?}");

@@ -459,7 +459,7 @@ fn the_gate_follows_its_rules() {
             }
             match dice.below(6) {
                 5 if dice.one_in(60) => {
-                    scene.gate.close();
+                    scene.gate.stop_admitting();
                     scene.model.closed = true;
                 }
                 4 | 5 => scene.leave(&mut dice),

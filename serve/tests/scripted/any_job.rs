@@ -336,7 +336,7 @@ impl SumPool {
 
     /// Ends the pool like the server: refuses new jobs, runs the queued ones, ends all threads.
     fn end(&self) {
-        self.gate.shut();
+        self.gate.close_queue();
         assert!(self.workers.join(), "every thread ended in order");
         let facts = self.gate.facts();
         assert_eq!((facts.depth, facts.slots_available), (0, facts.capacity), "every permit is back");
@@ -568,7 +568,7 @@ fn a_drain_runs_queued_work_refuses_more_and_skips_abandoned_work() {
             let other = scene.queued(SumAct::Add, [5, 5]);
             scene.board.until(|| other.result().is_some());
         }
-        scene.gate.close();
+        scene.gate.stop_admitting();
         let (refused, offer) = scene.offer(SumAct::Add, [9, 9]);
         assert_eq!((offer, refused.state()), (OfferOutcome::Refused(ShedReason::ShuttingDown), OFFERED));
         scene.board.let_go();
@@ -583,7 +583,7 @@ fn a_drain_runs_queued_work_refuses_more_and_skips_abandoned_work() {
     let queued = scene.queued(SumAct::Add, [2, 0]);
     let abandoned = scene.queued(SumAct::Add, [3, 0]);
     abandoned.is_abandoned.store(true, Ordering::SeqCst);
-    scene.gate.shut();
+    scene.gate.close_queue();
     scene.board.let_go();
     scene.end();
     assert_eq!((running.result(), queued.result(), abandoned.state()), (Some(1), Some(2), OFFERED));

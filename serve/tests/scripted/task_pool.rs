@@ -132,7 +132,7 @@ impl Scene {
     fn end(self) -> TaskCounts {
         self.board.open_all();
         self.until(|| self.pool.counts().in_flight() == 0);
-        self.pool.shut();
+        self.pool.close_queue();
         assert!(self.pool.join(), "every thread ended in order");
         assert_eq!(self.rejected(), TaskRejection::Closed);
         let counts = self.lawful();
@@ -332,7 +332,7 @@ fn the_end_of_the_pool_cancels_queued_and_running_tasks() {
 fn a_pool_that_never_started_settles_its_tasks() {
     let scene = Scene::new(LIMITS);
     let task = scene.dispatch(TaskAct::Return(1));
-    scene.pool.shut();
+    scene.pool.close_queue();
     assert!(scene.pool.join() && matches!(scene.awaited(&task), TaskOutcome::Cancelled));
     assert_eq!(scene.end().cancelled, 1);
 }
