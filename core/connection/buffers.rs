@@ -12,7 +12,7 @@ use super::command::{Announced, Sent};
 use super::output::Output;
 use super::reply::Frame;
 use super::spares;
-use super::stream::{Carrier, Pause, Stream};
+use super::stream::{Pause, Stream, StreamProtocol};
 
 /// Input and output.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ impl Buffers {
     }
 }
 
-impl<R> Carrier<R> for Buffers {
+impl<R> StreamProtocol<R> for Buffers {
     fn output(&mut self) -> &mut Output {
         &mut self.output
     }

@@ -29,7 +29,7 @@ use super::draining_stream::DrainingStream;
 use super::output::Output;
 use super::ready::Alarm;
 use super::reply::Frame;
-use super::stream::{Carrier, Pause, Stream};
+use super::stream::{Pause, Stream, StreamProtocol};
 use super::timers::{Armed, Timer};
 
 /// An open stream.
@@ -465,7 +465,7 @@ impl Transfer {
     }
 }
 
-impl<R> Carrier<R> for Transfer {
+impl<R> StreamProtocol<R> for Transfer {
     fn output(&mut self) -> &mut Output {
         &mut self.output
     }

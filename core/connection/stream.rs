@@ -2,8 +2,8 @@
 //!
 //! The stream takes its steps until it needs its owner, its protocol or its peer. A body is read only if it is wanted: in
 //! memory while it is short, then spooled to disk piece by piece, and no more is read while a piece is on its way. Message
-//! framing is up to the [`Carrier`], the meaning of the request up to the owner. Both protocols share the turn of a stream,
-//! which is therefore here.
+//! framing is up to the [`StreamProtocol`], the meaning of the request up to the owner. Both protocols advance a stream
+//! in the same way, so that code is here.
 //!
 //! ```text
 //!   Routing ──ReadBody──▶ ReadingBody ──complete──▶ Waiting ──parts──▶ Replying ──▶ (its protocol ends it)
@@ -108,7 +108,7 @@ pub(super) struct Unwanted {
 }
 
 /// The part of a protocol that carries a request. Where it returns a [`Pause`], no other step is possible.
-pub(super) trait Carrier<R> {
+pub(super) trait StreamProtocol<R> {
     /// Returns the output of the response.
     fn output(&mut self) -> &mut Output;
 
@@ -252,18 +252,23 @@ impl<R> Stream<R> {
     }
 
     /// Takes up to `steps` steps.
-    pub(super) fn advance(&mut self, carrier: &mut impl Carrier<R>, steps: &mut u32, now: Instant) -> Pause {
+    pub(super) fn advance(
+        &mut self,
+        protocol: &mut impl StreamProtocol<R>,
+        steps: &mut u32,
+        now: Instant,
+    ) -> Pause {
         while let Some(left) = steps.checked_sub(1) {
             *steps = left;
-            carrier.note_step(now);
-            if let Some(pause) = self.step(carrier, now) {
+            protocol.note_step(now);
+            if let Some(pause) = self.step(protocol, now) {
                 return pause;
             }
         }
         Pause::Yield
     }
 
-    fn step(&mut self, carrier: &mut impl Carrier<R>, now: Instant) -> Option<Pause> {
+    fn step(&mut self, protocol: &mut impl StreamProtocol<R>, now: Instant) -> Option<Pause> {
         if let Some(interruption) = self.interruption.take() {
             return Some(Pause::Ask(match interruption {
                 Interruption::BodyLate { is_starved } => Ask::BodyLate { is_starved },
@@ -272,21 +277,21 @@ impl<R> Stream<R> {
             }));
         }
         match &mut self.phase {
-            StreamPhase::ReadingBody(_) => self.step_body(carrier, now),
+            StreamPhase::ReadingBody(_) => self.step_body(protocol, now),
             StreamPhase::Waiting { has_parts: has_parts @ true, .. } => {
                 *has_parts = false;
                 Some(Pause::Ask(Ask::Collect))
             }
             StreamPhase::Waiting { .. } if self.client_gone => Some(Pause::Lost),
             StreamPhase::Routing(_) | StreamPhase::Waiting { .. } => Some(Pause::Blocked),
-            StreamPhase::Replying(_) => self.step_reply(carrier, now),
+            StreamPhase::Replying(_) => self.step_reply(protocol, now),
         }
     }
 
-    fn step_body(&mut self, carrier: &mut impl Carrier<R>, now: Instant) -> Option<Pause> {
+    fn step_body(&mut self, protocol: &mut impl StreamProtocol<R>, now: Instant) -> Option<Pause> {
         let StreamPhase::ReadingBody(body) = &mut self.phase else { return None };
         match body.reader.next() {
-            BodyStep::Bytes => carrier.feed_body(self, now),
+            BodyStep::Bytes => protocol.feed_body(self, now),
             BodyStep::Disk => Some(Pause::Blocked),
             BodyStep::Nothing(body) => {
                 self.phase = StreamPhase::waiting();
@@ -302,12 +307,12 @@ impl<R> Stream<R> {
         }
     }
 
-    fn step_reply(&mut self, carrier: &mut impl Carrier<R>, now: Instant) -> Option<Pause> {
+    fn step_reply(&mut self, protocol: &mut impl StreamProtocol<R>, now: Instant) -> Option<Pause> {
         if let Some(announced) = self.announced.take() {
-            carrier.head(self, announced);
+            protocol.head(self, announced);
         }
         let StreamPhase::Replying(reply) = &mut self.phase else { return None };
-        match reply.pump(carrier.output()) {
+        match reply.pump(protocol.output()) {
             ReplyStep::Disk => Some(Pause::Blocked),
             ReplyStep::End(end) => Some(Pause::End(end)),
             ReplyStep::File(head) => Some(Pause::Ask(Ask::SendFile(head))),
@@ -316,13 +321,13 @@ impl<R> Stream<R> {
                 Some(Pause::Ask(Ask::Announce { head, length, head_only }))
             }
             ReplyStep::Interim(status, fields) => {
-                carrier.interim(self, status, &fields);
+                protocol.interim(self, status, &fields);
                 None
             }
             ReplyStep::Parts if reply.takes_more() => Some(Pause::Ask(Ask::Collect)),
             ReplyStep::Parts if self.client_gone => Some(Pause::Lost),
             ReplyStep::Parts => Some(Pause::Blocked),
-            ReplyStep::Room => carrier.make_room(self, now),
+            ReplyStep::Room => protocol.make_room(self, now),
             ReplyStep::Slice(source, offset, len) => Some(Pause::Ask(Ask::Slice(source, offset, len))),
         }
     }
