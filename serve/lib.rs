@@ -13,7 +13,7 @@
 //! | `backend` | the executor of requests for scripts: the pool behind its gate |
 //! | `disk` | the file threads, their jobs, the site |
 //! | `notices` | warnings that do not stop the start |
-//! | `io_thread` | the tools of an io thread |
+//! | `io_thread` | the tools of an I/O thread |
 //! | `net` | sockets, TLS, the accepting thread |
 //! | `request` | one request, from its head to its record |
 //! | `connection` | client connections, and the threads that serve them |

@@ -19,29 +19,29 @@ use super::mailbox::{End, Mailbox, Origin, Part, ReaderNotice, ReplyBatch, Reply
 use super::recorder::Recording;
 use super::request::CompleteRequest;
 
-/// Identifies the stream of a reply to the io thread that waits for it.
+/// Identifies the stream of a reply to the I/O thread that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamKey {
-    /// The number of the connection, which the io thread has not reused recently.
+    /// The number of the connection, which the I/O thread has not reused recently.
     pub connection: u64,
     /// The stream on the connection; 0 if the connection has only one at a time.
     pub stream: u32,
 }
 
-/// Receives notice that an exchange has parts to collect. An io thread's inbox implements it.
+/// Receives notice that an exchange has parts to collect. An I/O thread's inbox implements it.
 pub trait Notify: Send + Sync + std::fmt::Debug {
     /// Parts of the reply for `key` are ready. Called on a worker thread; must not block.
     fn reply_ready(&self, key: StreamKey);
 }
 
-/// The reply has no reader: the io thread has answered, or the client has disconnected.
+/// The reply has no reader: the I/O thread has answered, or the client has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// One request and its reply, shared by the client's io thread and the worker that runs it.
+/// One request and its reply, shared by the client's I/O thread and the worker that runs it.
 ///
 /// The worker's calls are [`claim`](Self::claim), then [`interim`](Self::interim)*, [`head`](Self::head),
-/// [`data`](Self::data)*, [`end`](Self::end), or [`complete`](Self::complete) alone. The io thread's calls are
+/// [`data`](Self::data)*, [`end`](Self::end), or [`complete`](Self::complete) alone. The I/O thread's calls are
 /// [`collect`](Self::collect) and [`withdraw`](Self::withdraw) or [`abandon`](Self::abandon). The watchdog of time
 /// limits calls [`overrun`](Self::overrun).
 #[derive(Debug)]
@@ -111,10 +111,10 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// [`Gone`] if it was answered while it was queued, or its deadline has passed; the io thread answers it then.
+    /// [`Gone`] if it was answered while it was queued, or its deadline has passed; the I/O thread answers it then.
     pub fn claim(&self, now: Instant) -> Result<(), Gone> {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
-            // Either way, the io thread answers.
+            // Either way, the I/O thread answers.
             let _ = self.state.expire();
             return Err(Gone);
         }
@@ -151,7 +151,7 @@ impl Exchange {
         self.is_broken.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the client has disconnected or the io thread has answered instead of the worker.
+    /// Returns whether the client has disconnected or the I/O thread has answered instead of the worker.
     pub fn is_gone(&self) -> bool {
         match self.state.stage() {
             ExchangeStage::Orphaned => true,
@@ -260,9 +260,9 @@ impl Exchange {
         self.reply.collect(into)
     }
 
-    /// Stops reading, because the client has disconnected or the io thread answers instead. Returns the stage it found:
-    /// after `Waiting`, `Queued` and `Running` the caller owns the answer; later stages mean that the reply was on its
-    /// way. One that is `Overdue` is complete, and can be [`collect`](Self::collect)ed.
+    /// Stops reading, because the client has disconnected or the I/O thread answers instead. Returns the stage it
+    /// found: after `Waiting`, `Queued` and `Running` the caller owns the answer; later stages mean that the reply was
+    /// on its way. One that is `Overdue` is complete, and can be [`collect`](Self::collect)ed.
     pub fn withdraw(&self) -> ExchangeStage {
         self.stop_reading(self.state.withdraw())
     }
@@ -292,7 +292,7 @@ impl Exchange {
         found
     }
 
-    /// Like [`withdraw`](Self::withdraw), for an io thread that sends the parts that are ready. A worker that has
+    /// Like [`withdraw`](Self::withdraw), for an I/O thread that sends the parts that are ready. A worker that has
     /// decided to answer but has sent nothing yet can no longer do so.
     pub fn withdraw_collecting(&self, into: &mut VecDeque<Part>) -> (ExchangeStage, Share) {
         let found = self.state.withdraw();
@@ -341,7 +341,7 @@ impl Exchange {
         self.serial.load(Ordering::Relaxed)
     }
 
-    /// Notes that the io thread is about to withdraw because the client has disconnected.
+    /// Notes that the I/O thread is about to withdraw because the client has disconnected.
     pub fn note_client_left(&self) {
         // Relaxed: published to the worker by the withdrawal that follows.
         self.client_left.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The parts of a reply on their way from a worker to the io thread.
+//! The parts of a reply on their way from a worker to the I/O thread.
 //!
 //! Parts arrive in order. Parts in memory stay below [`REPLY_MEMORY_MAX`] plus one piece, and within the budget of all
 //! replies; the rest waits in a spool file. A worker sleeps only if the budget of spool files is used up too and its
@@ -192,7 +192,7 @@ enum Attempt {
     NoRoom,
 }
 
-/// The mailbox of one exchange. It has one writer, the worker, and one reader, the io thread.
+/// The mailbox of one exchange. It has one writer, the worker, and one reader, the I/O thread.
 #[derive(Debug)]
 pub struct Mailbox {
     /// Held only to move a few words in or out. The spool file is written outside of the lock.

@@ -10,7 +10,7 @@
 //! | `exchange` | one request and its reply: the job of the HTTP server |
 //! | `request`, `request_id` | the request that an engine receives; its ID |
 //! | `recorder` | the view of a component that records replies |
-//! | `mailbox` | the parts of a reply on their way to the io thread |
+//! | `mailbox` | the parts of a reply on their way to the I/O thread |
 //! | `engine` | the interface to the interpreter |
 //! | `probe` | how other threads inspect a worker's thread |
 //! | `context` | a worker's interface to the pool |

@@ -482,7 +482,7 @@ const GATHER_TIME: Duration = Duration::from_millis(10);
 /// How often the client is checked while PHP writes nothing.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
-/// How often the exchange is checked for the answer of the io thread when the server ends.
+/// How often the exchange is checked for the answer of the I/O thread when the server ends.
 const STOP_PAUSE: Duration = Duration::from_millis(10);
 
 /// How long the end of a process may follow the end of its connection.

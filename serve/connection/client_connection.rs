@@ -32,7 +32,7 @@ use crate::shared::Shared;
 /// One client connection.
 #[derive(Debug)]
 pub(crate) struct ClientConnection {
-    /// Identifies the connection to other threads; set by its io thread.
+    /// Identifies the connection to other threads; set by its I/O thread.
     pub(crate) key: u64,
     /// Its entry among the deadlines.
     pub(crate) armed: Armed,
@@ -195,7 +195,7 @@ impl ClientConnection {
         self.run(io)
     }
 
-    /// Advances now, or at the end of the io thread's present turn if that combines the output of several streams into
+    /// Advances now, or at the end of the I/O thread's present turn if that combines the output of several streams into
     /// one write.
     fn advance_later(&mut self, io: &mut Io) -> ConnectionState {
         if self.connection.is_multiplexed() { self.line_up(io) } else { self.advance(io) }

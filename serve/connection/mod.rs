@@ -2,7 +2,7 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `reactor` | an io thread |
+//! | `reactor` | an I/O thread |
 //! | `client_connection` | one connection and its socket |
 //! | `migration` | the transfer of a connection from one I/O thread to another |
 

@@ -1,4 +1,4 @@
-//! An io thread: a poller, connections, their deadlines, and an inbox.
+//! An I/O thread: a poller, connections, their deadlines, and an inbox.
 //!
 //! Each turn handles messages from other threads first, then events of sockets, then deadlines; a busy connection yields
 //! to the others after a few steps; a connection moves to another thread only at rest. Nothing here waits except the
@@ -27,7 +27,7 @@ use crate::io_thread::io::Io;
 use crate::io_thread::new_connection::NewConnection;
 use crate::shared::Shared;
 
-/// An io thread. It has a poller and an inbox before it starts.
+/// An I/O thread. It has a poller and an inbox before it starts.
 #[derive(Debug)]
 pub(crate) struct Reactor {
     poll: Poll,
@@ -58,7 +58,7 @@ const SPOOL_RETRY_PAUSE: Duration = Duration::from_millis(20);
 const USE_PAUSE: Duration = Duration::from_millis(25);
 
 impl Reactor {
-    /// Prepares all io threads of a server, as many as its settings require.
+    /// Prepares all I/O threads of a server, as many as its settings require.
     pub(crate) fn all(shared: &Arc<Shared>, site: &Arc<Site>, disk: &Arc<Disk>) -> io::Result<Vec<Self>> {
         let count = shared.config.serving.io_workers.max(1);
         let polls = (0..count).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! One io thread's access to the file threads.
+//! One I/O thread's access to the file threads.
 
 use svc_core::pool::StreamKey;
 use svc_core::sync::primitive::Arc;
@@ -6,7 +6,7 @@ use svc_core::sync::primitive::Arc;
 use super::file_job::{BackgroundJob, FileJob};
 use super::threads::{Disk, JobClient};
 
-/// Orders jobs whose results come back to one io thread.
+/// Orders jobs whose results come back to one I/O thread.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskClient {
     disk: Arc<Disk>,

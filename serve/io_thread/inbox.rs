@@ -1,7 +1,7 @@
-//! How other threads reach an io thread.
+//! How other threads reach an I/O thread.
 //!
-//! No message is missed; an io thread that is awake is not woken, so a busy server pays for no wake-ups. A sender never
-//! blocks.
+//! No message is missed; an I/O thread that is awake is not woken, so a busy server pays for no wake-ups. A sender
+//! never blocks.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use super::new_connection::NewConnection;
 use crate::disk::file_job::Done;
 use crate::disk::threads::JobClient;
 
-/// A message to an io thread.
+/// A message to an I/O thread.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A new connection.
@@ -25,7 +25,7 @@ pub(crate) enum Message {
     PhaseChanged,
     /// A file thread has finished a job for the stream with this key.
     Disk(StreamKey, Done),
-    /// Another io thread has handed over a connection.
+    /// Another I/O thread has handed over a connection.
     HandedOver,
     /// No worker thread is left.
     PoolGone,
@@ -37,7 +37,7 @@ pub(crate) enum Message {
     Stop,
 }
 
-/// The inbox of one io thread.
+/// The inbox of one I/O thread.
 ///
 /// # Ordering
 ///
@@ -52,7 +52,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Creates the inbox of the io thread that polls `poll`.
+    /// Creates the inbox of the I/O thread that polls `poll`.
     pub(crate) fn new(poll: &Poll, token: Token) -> io::Result<Arc<Self>> {
         let waker = Waker::new(poll.registry(), token)?;
         Ok(Arc::new(Self { messages: SegQueue::new(), asleep: AtomicBool::new(false), waker }))

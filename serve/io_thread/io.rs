@@ -1,4 +1,4 @@
-//! The tools that the connections of one io thread share.
+//! The tools that the connections of one I/O thread share.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::disk::site::Site;
 use crate::disk::threads::Disk;
 use crate::shared::Shared;
 
-/// The tools of one io thread, lent to the connection whose turn it is.
+/// The tools of one I/O thread, lent to the connection whose turn it is.
 #[derive(Debug)]
 pub(crate) struct Io {
     pub(crate) shared: Arc<Shared>,
@@ -39,7 +39,7 @@ pub(crate) struct Io {
 }
 
 impl Io {
-    /// Creates the tools of the io thread that reads `inbox`.
+    /// Creates the tools of the I/O thread that reads `inbox`.
     pub(crate) fn new(
         shared: Arc<Shared>,
         site: Arc<Site>,

@@ -1,4 +1,4 @@
-//! The tools of an io thread.
+//! The tools of an I/O thread.
 //!
 //! | file | noun |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! A connection on its way from the accepting thread to its io thread, and its endpoints.
+//! A connection on its way from the accepting thread to its I/O thread, and its endpoints.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use svc_core::pool::TlsFacts;
 use svc_core::sync::permits::Permit;
 use svc_core::sync::primitive::Arc;
 
-/// A connection on its way to an io thread.
+/// A connection on its way to an I/O thread.
 #[derive(Debug)]
 pub(crate) struct NewConnection {
     /// The socket, not yet registered with a poller.

@@ -1,4 +1,4 @@
-//! One io thread's access to the pool and its gate.
+//! One I/O thread's access to the pool and its gate.
 //!
 //! Workers are notified at the end of a turn, or after several offers, so that many offers cost one wake-up. The
 //! client counts nothing; the caller accounts for the verdict.
@@ -16,11 +16,11 @@ use crate::shared::Shared;
 /// The number of offers after which the workers are notified.
 const OFFERS_UNANNOUNCED_MAX: u32 = 16;
 
-/// Offers the requests of one io thread to the pool.
+/// Offers the requests of one I/O thread to the pool.
 #[derive(Debug)]
 pub(crate) struct PoolClient {
     shared: Arc<Shared>,
-    /// Notifies the io thread about parts of replies.
+    /// Notifies the I/O thread about parts of replies.
     notify: Arc<dyn Notify>,
     /// The number of offers for which the workers have not been notified.
     unannounced: u32,

@@ -11,7 +11,7 @@ use svc_core::pool::RequestId;
 /// The longest request ID accepted from a client, in bytes.
 const CLIENT_ID_BYTES_MAX: usize = 128;
 
-/// Generates the IDs of one io thread: a random number drawn when the thread starts, and a sequence number.
+/// Generates the IDs of one I/O thread: a random number drawn when the thread starts, and a sequence number.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     thread: u64,

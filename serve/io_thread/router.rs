@@ -1,4 +1,4 @@
-//! The handler of a path, as known to one io thread.
+//! The handler of a path, as known to one I/O thread.
 //!
 //! A handler found a moment ago is not looked up again; only file threads access the disk. The router runs no handler
 //! and sends no response.

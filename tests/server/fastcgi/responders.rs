@@ -279,7 +279,7 @@ fn the_time_limit_frees_the_worker() {
 
 #[test]
 fn requests_that_the_drain_cuts_off_get_503() {
-    // More requests than the io threads can answer before the first worker knows.
+    // More requests than the I/O threads can answer before the first worker knows.
     let act: Act = |stream| drop(stream.read(&mut [0; 64]));
     let (mut svc, _folder) = start(act, &[("PHP_WORKERS", "32"), ("DRAIN_TIMEOUT_SECONDS", "1")]);
     let mut clients: Vec<_> = (0..32).map(|_| svc.client()).collect();
