@@ -175,11 +175,6 @@ impl Connection {
         self.stage == Stage::Idle && !self.reader.is_within_header()
     }
 
-    /// Returns whether a part of the response's header or body has arrived.
-    pub fn has_answered(&self) -> bool {
-        self.stage == Stage::ReadingBody || !self.head.is_empty()
-    }
-
     /// Ends the response with the content of END_REQUEST.
     fn finish<'a>(&mut self) -> Result<Event<'a>, Fault> {
         let (app_status, protocol_status) = self.end.finish()?;

@@ -84,11 +84,6 @@ impl HeadReader {
         self.bytes.shrink_to(KEPT_BYTES);
         (self.line_at, self.searched) = (0, 0);
     }
-
-    /// Returns whether nothing has arrived.
-    pub(super) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
 }
 
 /// Returns the value of a line if its field has this name.
@@ -173,7 +168,7 @@ mod tests {
         let mut reader = HeadReader::default();
         assert_eq!(reader.read(&mut &b"A: 1\r\n"[..]), Ok(false));
         reader.clear();
-        assert!(reader.is_empty());
+        assert!(reader.bytes.is_empty());
         assert_eq!(reader.read(&mut &b"\r\n"[..]), Ok(true));
         assert!(reader.head().lines.is_empty());
     }

@@ -154,9 +154,6 @@ impl SpanContext {
     /// The flag of a sampled trace.
     pub const SAMPLED: u8 = 0b01;
 
-    /// The flag of a trace whose ID has seven random bytes at its end.
-    pub const RANDOM: u8 = 0b10;
-
     /// Creates a context without a `tracestate`.
     pub fn new(trace_id: TraceId, span_id: SpanId, flags: u8) -> Self {
         Self { trace_id, span_id, flags, state: None }
