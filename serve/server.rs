@@ -101,7 +101,7 @@ impl Server {
 
     /// Begins to replace all persistent workers and all threads of background tasks, each after a new one has booted, so
     /// that no request is refused. Returns whether there are any: classic workers keep no state that could be out of
-    /// date, unless they drive other processes.
+    /// date, unless they drive other processes. For tests; [`reload`](Self::reload) includes it.
     pub fn restart_workers(&self) -> bool {
         let has_tasks = self.restart_tasks(|| {});
         self.restart_persistent_workers(|| {}) || has_tasks

@@ -169,7 +169,8 @@ impl Task {
         self.state.lock().began
     }
 
-    /// Returns whether the task has left its thread or the queue, so that no part of it is left to run.
+    /// Returns whether the task has left its thread or the queue, so that no part of it is left to run. For tests;
+    /// other code watches its end.
     pub fn has_left(&self) -> bool {
         self.state.lock().stage == TaskStage::Left
     }

@@ -33,7 +33,7 @@ const DEPTH_MAX: usize = 64;
 /// The maximum number of common table expressions whose names are distinguished from tables.
 const EXPRESSIONS_MAX: usize = 16;
 
-/// Replaces all values of a text by `?` and removes comments.
+/// Replaces all values of a text by `?` and removes comments. For tests and fuzzing.
 pub fn without_literals(sql: &[u8], dialect: SqlDialect) -> Vec<u8> {
     let mut masked = Vec::with_capacity(sql.len());
     let _ = mask(sql, dialect, &mut masked);

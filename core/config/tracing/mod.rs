@@ -251,13 +251,6 @@ impl ExportSignal {
     }
 }
 
-impl TraceConfig {
-    /// Returns whether spans are recorded.
-    pub fn records(&self) -> bool {
-        self.export.is_some()
-    }
-}
-
 impl std::fmt::Debug for ExportConfig {
     /// Omits the headers, which are secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -45,7 +45,7 @@ fn defaults_are_those_of_the_specification() {
             "X-Goog-Signature"
         ]
     );
-    assert!(config.has_trace_context && config.records() && !config.is_disabled);
+    assert!(config.has_trace_context && config.export.is_some() && !config.is_disabled);
     let batch = BatchConfig {
         schedule_delay: Duration::from_secs(5),
         export_timeout: Some(Duration::from_secs(30)),
@@ -344,7 +344,7 @@ fn limits_have_a_general_and_a_special_form() {
 fn without_an_exporter_nothing_is_recorded_and_traces_are_propagated() {
     for variable in [("OTEL_TRACES_EXPORTER", "none"), ("OTEL_SDK_DISABLED", "TRUE")] {
         let config = followed(&[variable]);
-        assert!(!config.records() && config.has_trace_context, "{variable:?}");
+        assert!(config.export.is_none() && config.has_trace_context, "{variable:?}");
     }
     assert!(!followed(&[("OTEL_PROPAGATORS", "none")]).has_trace_context);
     assert!(!followed(&[("OTEL_PROPAGATORS", "baggage")]).has_trace_context);
@@ -393,7 +393,9 @@ fn metrics_and_logs_are_exported_only_with_their_switches() {
     let disabled = followed(&[&both[..], &[("OTEL_SDK_DISABLED", "true")]].concat());
     assert_eq!((disabled.metrics, disabled.logs), (None, None));
     let without_spans = followed(&[&both[..], &[("OTEL_TRACES_EXPORTER", "none")]].concat());
-    assert!(!without_spans.records() && without_spans.metrics.is_some() && without_spans.logs.is_some());
+    assert!(
+        without_spans.export.is_none() && without_spans.metrics.is_some() && without_spans.logs.is_some()
+    );
     for (exporter, variable) in [("OTEL_METRICS_EXPORTER", 0), ("OTEL_LOGS_EXPORTER", 1)] {
         let config = followed(&[&both[..], &[(exporter, "none")]].concat());
         assert_eq!([config.metrics.is_none(), config.logs.is_none()], [variable == 0, variable == 1]);
