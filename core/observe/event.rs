@@ -6,7 +6,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
+use super::access::Access;
 use super::hint::Hint;
+use super::php_message::PhpMessage;
 use super::plugin_event::PluginEvent;
 use super::record::Record;
 use super::setting_event;
@@ -226,101 +228,6 @@ pub enum Event<'a> {
     },
 }
 
-/// A message logged by PHP.
-#[derive(Clone, Copy, Debug)]
-pub struct PhpMessage<'a> {
-    /// The severity according to PHP.
-    pub level: PhpLevel,
-    /// The text.
-    pub message: &'a [u8],
-    /// Context added by the script, as JSON.
-    pub context: Option<&'a [u8]>,
-    /// The script, if PHP reports one.
-    pub file: Option<&'a [u8]>,
-    /// The line in the script.
-    pub line: Option<u32>,
-    /// The request that caused the message, if there is one.
-    pub request_id: Option<&'a str>,
-    /// The trace of that request and the span that the script was in, if tracing is enabled.
-    pub traceparent: Option<Traceparent>,
-}
-
-/// The severity of a PHP message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PhpLevel {
-    /// `E_ERROR` and similar errors that end the script, and uncaught exceptions.
-    Error,
-    /// `E_WARNING` and similar.
-    Warning,
-    /// `E_NOTICE`, `E_STRICT`, and messages passed to `error_log()`.
-    Notice,
-    /// `E_DEPRECATED` and similar.
-    Deprecated,
-    /// An informational message from a script.
-    Info,
-    /// A debug message from a script.
-    Debug,
-}
-
-/// The data of an access log record.
-#[derive(Clone, Copy, Debug)]
-pub struct Access<'a> {
-    /// The method as sent by the client.
-    pub method: &'a str,
-    /// The path as sent by the client, without the query, which may contain secrets.
-    pub path: &'a [u8],
-    /// The status code; 499 if the client had disconnected.
-    pub status: u16,
-    /// The number of body bytes sent.
-    pub bytes: u64,
-    /// The time from the first byte of the request header to the last write.
-    pub duration: Duration,
-    /// How long the request waited for a worker; `None` if no worker took it.
-    pub queue_wait: Option<Duration>,
-    /// The client's address.
-    pub client: IpAddr,
-    /// The client's `User-Agent` header field.
-    pub user_agent: Option<&'a [u8]>,
-    /// The client's `Referer` header field.
-    pub referer: Option<&'a [u8]>,
-    /// The protocol version, such as `HTTP/1.1`.
-    pub protocol: &'a str,
-    /// The request ID.
-    pub request_id: &'a str,
-    /// The trace context, if tracing is enabled.
-    pub trace: Option<&'a Trace>,
-    /// Why the request was not admitted; `None` if it was, or if it needed no admission.
-    pub shed_reason: Option<&'a str>,
-    /// The rule that blocks the path; `None` if none does.
-    pub denied_by: Option<&'a str>,
-    /// The outcome of the response cache; `None` if it is off, or the request needed no script.
-    pub cache: Option<&'a str>,
-}
-
-impl PhpLevel {
-    /// Returns PHP's name for the severity.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Notice => "notice",
-            Self::Deprecated => "deprecated",
-            Self::Info => "info",
-            Self::Debug => "debug",
-        }
-    }
-
-    /// Returns the level of its log record.
-    fn of_record(self) -> Level {
-        match self {
-            Self::Error => Level::Error,
-            Self::Warning => Level::Warn,
-            Self::Notice | Self::Deprecated | Self::Info => Level::Info,
-            Self::Debug => Level::Debug,
-        }
-    }
-}
-
 impl Event<'_> {
     /// Returns the level of the event.
     pub fn level(&self) -> Level {
@@ -473,50 +380,6 @@ fn not_sent(record: Record, file: &[u8], reason: &str, request_id: &str) -> Reco
 /// Makes the record of a message from a plugin.
 fn said(at: SystemTime, plugin: &str, level: Level, message: &[u8]) -> Record {
     Record::begin(at, level.as_str(), "plugin", message).text("plugin", plugin)
-}
-
-impl PhpMessage<'_> {
-    fn record(&self, at: SystemTime) -> Record {
-        let record = Record::begin(at, self.level.of_record().as_str(), "php", self.message)
-            .text("php_level", self.level.as_str())
-            .text_or_null("file", self.file)
-            .number_or_null("line", self.line.map(u64::from))
-            .text_or_null("request_id", self.request_id);
-        let record = match &self.traceparent {
-            Some(place) => record.text("trace_id", place.trace_id()).text("span_id", place.span_id()),
-            None => record,
-        };
-        match self.context {
-            Some(context) => record.json("context", context),
-            None => record,
-        }
-    }
-}
-
-impl Access<'_> {
-    fn record(&self, at: SystemTime) -> Record {
-        let traceparent = self.trace.map(Trace::traceparent);
-        let record = Record::begin(at, Level::Info.as_str(), "access", "request")
-            .text("method", self.method)
-            .text("path", self.path)
-            .number("status", u64::from(self.status))
-            .number("bytes", self.bytes)
-            .number("duration_us", as_micros(self.duration))
-            .number_or_null("queue_wait_us", self.queue_wait.map(as_micros))
-            .text("client", self.client.to_string())
-            .text_or_null("user_agent", self.user_agent)
-            .text_or_null("referer", self.referer)
-            .text("protocol", self.protocol)
-            .text("request_id", self.request_id)
-            .text_or_null("trace_id", traceparent.map(Traceparent::trace_id))
-            .text_or_null("span_id", traceparent.map(Traceparent::span_id))
-            .text_or_null("shed_reason", self.shed_reason)
-            .text_or_null("denied_by", self.denied_by);
-        match self.cache {
-            Some(outcome) => record.text("cache", outcome),
-            None => record,
-        }
-    }
 }
 
 const WEDGE_WARNING: &str =

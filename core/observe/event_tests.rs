@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::*;
 use crate::admission::ShedReason;
 use crate::config::{ExportSignal, Fault, Problem};
+use crate::observe::PhpLevel;
 use crate::plugins::{HealthChange, HealthReport, PluginHealth};
 use crate::pool::{StuckKind, SupervisorReport};
 use crate::time;

@@ -13,9 +13,10 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 
+use super::access::Access;
 use super::batch_writer::{BatchSink, BatchWriter};
 use super::episode::{EpisodeBook, EpisodeEntry, EpisodeNews};
-use super::event::{Access, Event};
+use super::event::Event;
 use super::log_tap::{LogLine, LogTap};
 use super::terminal_lines::{TerminalLines, TerminalOptions};
 use super::text_line::text_line;

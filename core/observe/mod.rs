@@ -23,6 +23,7 @@
 //! | `history` | rates and latencies of the last seconds |
 //! | `episode`, `episode_event` | the recent episodes, and the events that belong to them |
 //! | `event`, `worker_event`, `trace_event`, `plugin_event`, `hint` | the events in the log |
+//! | `access`, `php_message` | two of them: the end of a request, and a message from PHP |
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
 //! | `batch_writer` | a thread that writes on behalf of threads that must not wait |
 //! | `text_line`, `terminal_lines` | records as lines for people: of any log, and of a server for development |
@@ -32,6 +33,7 @@
 //! An *episode* is an event that an operator would look for later, from its beginning to its end: a period of shedding, a
 //! stall (settings, log and docs say wedge), a reload.
 
+mod access;
 pub mod batch_writer;
 mod cell;
 mod condition;
@@ -53,6 +55,7 @@ mod metric_book;
 mod metrics;
 mod opcache;
 mod php_errors;
+mod php_message;
 mod plugin_event;
 pub mod process;
 pub mod processors;
@@ -69,8 +72,9 @@ mod watch_event;
 mod worker_event;
 mod worker_state;
 
+pub use access::Access;
 pub use episode::{EpisodeBook, EpisodeEntry, EpisodeKind, EpisodeNews, EpisodeStep};
-pub use event::{Access, Event, PhpLevel, PhpMessage};
+pub use event::Event;
 pub use facts::{
     BootFailure, CertificateFacts, ReloadFacts, ReloadReading, ScrapeFacts, StaticCacheReading, TaskFacts,
     TraceFacts,
@@ -85,6 +89,7 @@ pub use log_tap::{LogLine, LogTap};
 pub use metric_book::MetricBook;
 pub use opcache::OpcacheBook;
 pub use php_errors::{PhpErrorEntry, PhpErrorLevel, PhpErrorRaised, PhpErrors};
+pub use php_message::{PhpLevel, PhpMessage};
 pub use plugin_event::PluginEvent;
 pub use status_facts::{OldestJob, OldestWork, StatusFacts};
 pub use trace_event::TraceEvent;
