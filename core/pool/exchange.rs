@@ -15,8 +15,9 @@ use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 use crate::time;
 
 use super::job::{Job, NotClaimed};
-use super::mailbox::{End, Mailbox, Origin, Part, ReaderNotice, ReplyBatch, ReplyHead};
+use super::mailbox::{Mailbox, ReaderNotice};
 use super::recorder::Recording;
+use super::reply_part::{End, Origin, Part, ReplyBatch, ReplyHead};
 use super::request::CompleteRequest;
 
 /// Identifies the stream of a reply to the I/O thread that waits for it.

@@ -7,169 +7,13 @@
 
 use std::collections::VecDeque;
 
-use crate::http::{Fields, NamedFile};
 use crate::limits::{REPLY_GATHER_MAX, REPLY_MEMORY_MAX, REPLY_PIECE_MAX};
 use crate::spool::{Share, Spool, SpoolError, SpoolFile};
 use crate::sync::event_count::EventCount;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, RawGuard};
 
-/// One step of a reply, in order: interim heads, the head, data, the end.
-#[derive(Debug)]
-pub enum Part {
-    /// An informational response (103), sent immediately.
-    Interim(u16, Fields),
-    /// Status and fields of the final response.
-    Head(ReplyHead),
-    /// Bytes of the body.
-    Data(Vec<u8>),
-    /// Bytes of the body that are on disk.
-    Spooled(SpooledPart),
-    /// The last part.
-    End(End),
-}
-
-impl Part {
-    /// Returns the number of body bytes that it holds in memory.
-    pub fn memory_bytes(&self) -> usize {
-        if let Self::Data(bytes) = self { bytes.len() } else { 0 }
-    }
-}
-
-/// A run of reply bytes in a spool file. The disk space is freed when all runs of the file are dropped.
-#[derive(Clone, Debug)]
-pub struct SpooledPart {
-    /// The file. Only threads that may wait for a disk read it.
-    pub file: Arc<SpoolFile>,
-    /// Where the run starts.
-    pub offset: u64,
-    /// The number of bytes in the run.
-    pub len: u64,
-}
-
-impl SpooledPart {
-    fn is_followed_by(&self, next: &Self) -> bool {
-        Arc::ptr_eq(&self.file, &next.file) && self.offset + self.len == next.offset
-    }
-}
-
-/// Status and fields of a final response.
-#[derive(Debug)]
-pub struct ReplyHead {
-    /// The status code, 200 to 999.
-    pub status: u16,
-    /// The reason phrase, if the script sets one.
-    pub reason: Option<Vec<u8>>,
-    /// The fields, without hop-by-hop fields and `Content-Length`.
-    pub fields: Fields,
-    /// The length that the script announced, or that is known because the reply is complete.
-    pub content_length: Option<u64>,
-    /// The script has flushed, or has written more than is buffered: the length counts as unknown, even if the reply ends
-    /// before its head is sent.
-    pub is_streamed: bool,
-    /// The origin of the reply.
-    pub origin: Origin,
-    /// The file to send as the body, instead of the body that follows; only a complete reply names one.
-    pub file: Option<NamedFile>,
-}
-
-impl ReplyHead {
-    /// Starts a head with status 200 and no fields.
-    pub const fn bare(origin: Origin) -> Self {
-        Self {
-            status: 200,
-            reason: None,
-            fields: Fields::new(),
-            content_length: None,
-            is_streamed: false,
-            origin,
-            file: None,
-        }
-    }
-
-    /// Makes the head of a reply that the recorder has [replaced](super::recorder::Recording::Replaced).
-    pub fn replaced() -> Self {
-        Self { file: Some(NamedFile::Stored), ..Self::bare(Origin::Server) }
-    }
-}
-
-/// The origin of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The script, by running to its end or by sending output.
-    Script,
-    /// The server, without running a script.
-    Server,
-    /// The server, because the script reached its time limit before it sent anything.
-    TimeLimit,
-    /// The server, because the script ended in a fatal error before it sent anything.
-    Fatal,
-    /// The server, because a fatal error ended the worker, or the worker was lost before it answered.
-    WorkerLost,
-}
-
-/// How a reply ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The reply is complete.
-    Complete,
-    /// The reply broke off after its head was sent; the client must be able to detect that.
-    Broken,
-}
-
-/// Parts that a worker sends together, in this order. All are optional.
-#[derive(Debug, Default)]
-pub struct ReplyBatch {
-    head: Option<ReplyHead>,
-    bytes: Vec<u8>,
-    /// The number of bytes that were delivered.
-    delivered: usize,
-    end: Option<End>,
-}
-
-impl ReplyBatch {
-    /// Makes a batch of body bytes.
-    pub fn of(bytes: Vec<u8>) -> Self {
-        Self { bytes, ..Self::default() }
-    }
-
-    /// Adds the head before the bytes.
-    #[must_use]
-    pub fn after(self, head: ReplyHead) -> Self {
-        Self { head: Some(head), ..self }
-    }
-
-    /// Adds the end after the bytes.
-    #[must_use]
-    pub fn before(self, end: End) -> Self {
-        Self { end: Some(end), ..self }
-    }
-
-    /// Returns whether everything was delivered.
-    pub fn is_done(&self) -> bool {
-        self.rest().is_empty() && self.head.is_none() && self.end.is_none()
-    }
-
-    fn rest(&self) -> &[u8] {
-        &self.bytes[self.delivered..]
-    }
-
-    fn take_rest(&mut self) -> Vec<u8> {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.drain(..std::mem::take(&mut self.delivered));
-        bytes
-    }
-
-    fn take_slice(&mut self, len_max: usize) -> Vec<u8> {
-        let rest = self.rest();
-        if rest.len() <= len_max {
-            return self.take_rest();
-        }
-        let slice = rest[..len_max].to_vec();
-        self.delivered += len_max;
-        slice
-    }
-}
+use super::reply_part::{Part, ReplyBatch, SpooledPart};
 
 /// The mailbox accepts no more parts: the reader has left, or the reply was ended on the writer's behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -416,6 +260,8 @@ const SPOOL_FILE_BYTES: u64 = 8 * 1024 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::Fields;
+    use crate::pool::{End, Origin, ReplyHead};
 
     fn mailbox(spool_bytes_max: u64) -> Mailbox {
         Mailbox::new(Spool::new(std::env::temp_dir(), spool_bytes_max))

@@ -10,7 +10,8 @@
 //! | `exchange` | one request and its reply: the job of the HTTP server |
 //! | `request`, `request_id` | the request that an engine receives; its ID |
 //! | `recorder` | the view of a component that records replies |
-//! | `mailbox` | the parts of a reply on their way to the I/O thread |
+//! | `reply_part` | the parts of a reply |
+//! | `mailbox` | these parts on their way to the I/O thread |
 //! | `engine` | the interface to the interpreter |
 //! | `probe` | how other threads inspect a worker's thread |
 //! | `context` | a worker's interface to the pool |
@@ -52,6 +53,7 @@ mod probe;
 mod recorder;
 mod relief;
 mod renewal;
+mod reply_part;
 mod request;
 mod request_id;
 mod rolling_restart;
@@ -72,11 +74,12 @@ pub use events::{PoolEvents, RecycleReason};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use job::{Job, NotClaimed};
 pub use lifetime::lifetime;
-pub use mailbox::{Closed, End, Mailbox, Origin, Part, ReaderNotice, ReplyBatch, ReplyHead, SpooledPart};
+pub use mailbox::{Closed, Mailbox, ReaderNotice};
 pub use probe::ThreadProbe;
 pub use recorder::{RecordedReply, Recording, RecordingEnd, ReplyRecorder};
 pub use relief::relieved;
 pub use renewal::{Renewal, RenewalSample, RenewalStep};
+pub use reply_part::{End, Origin, Part, ReplyBatch, ReplyHead, SpooledPart};
 pub use request::{Body, CompleteRequest, FindScript, Script, TlsFacts};
 pub use request_id::RequestId;
 pub use rolling_restart::{RollingRestart, RollingRestartStep};

@@ -6,7 +6,7 @@
 
 use crate::http::{Fields, Head};
 
-use super::mailbox::ReplyHead;
+use super::reply_part::ReplyHead;
 
 /// The recorder's decision about a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
