@@ -20,6 +20,7 @@
 //! | `stream`, `body_reader`, `reply` | one request, its body, and the reply to it |
 //! | `output`, `source` | pending output, and where the bytes of a reply are |
 //! | `http2_head`, `http2_stream`, `http2_streams` | the parts of HTTP/2: a head, a stream, all streams |
+//! | `http2_transfer` | the bytes of an HTTP/2 stream in both directions |
 //! | `http2_uploads`, `upload_window` | the receive windows of HTTP/2 |
 //! | `draining_stream` | a stream that was answered while its client was still sending |
 //! | `spares` | buffers shared by the connections of a thread |
@@ -55,6 +56,7 @@ mod http2;
 mod http2_head;
 mod http2_stream;
 mod http2_streams;
+mod http2_transfer;
 mod http2_uploads;
 mod lingering;
 mod machine;
