@@ -11,8 +11,8 @@ use std::time::UNIX_EPOCH;
 
 use svc_core::dev::Failure;
 use svc_core::pool::{
-    BootFault, Claim, Departure, Directive, Exchange, PersistentWorker, RecycleReason, ThreadProbe,
-    WorkerContext, WorkerStartError, lifetime,
+    BootFault, Claim, Departure, Exchange, PersistentWorker, ThreadProbe, WorkerContext, WorkerStartError,
+    lifetime,
 };
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
@@ -148,16 +148,7 @@ impl<'a> ScriptRun<'a> {
         if !self.has_served {
             return Departure::NotBooted(self.boot_fault());
         }
-        if self.serve_loop.has_failed() {
-            return Departure::Lost("the engine panicked".to_owned());
-        }
-        match self.serve_loop.leaves() {
-            Some(reason) => Departure::Recycled(reason),
-            None if self.context.directive() != Directive::Serve => Departure::Stopped,
-            // The script returned on its own.
-            None if outcome == PhpOutcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
-            None => Departure::Recycled(RecycleReason::Error),
-        }
+        self.serve_loop.departure(outcome)
     }
 
     /// Returns why the script has not booted.

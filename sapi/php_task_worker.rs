@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use svc_core::pool::{
-    Claim, Departure, Directive, Engine, OpcacheFacts, PersistentWorker, RecycleReason, Started, ThreadProbe,
-    WorkerContext, WorkerStartError,
+    Claim, Departure, Engine, OpcacheFacts, PersistentWorker, Started, ThreadProbe, WorkerContext,
+    WorkerStartError,
 };
 use svc_core::sync::counter::Flag;
 use svc_core::sync::idle_workers::Wake;
@@ -190,15 +190,7 @@ impl ThreadRun<'_> {
         if !self.has_served {
             return Departure::NotBooted(self.messages.fault("ASYNC_ENTRY_FILE has not run to its end"));
         }
-        if self.serve_loop.has_failed() {
-            return Departure::Lost("the engine panicked".to_owned());
-        }
-        match self.serve_loop.leaves() {
-            Some(reason) => Departure::Recycled(reason),
-            None if self.context.directive() != Directive::Serve => Departure::Stopped,
-            None if outcome == PhpOutcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
-            None => Departure::Recycled(RecycleReason::Error),
-        }
+        self.serve_loop.departure(outcome)
     }
 }
 

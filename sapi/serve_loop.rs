@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use svc_core::pool::{Claim, Directive, Job, RecycleReason, WorkerContext};
-use svc_ffi::{PhpWorkerFacts, RequestProgress, WorkerRequests};
+use svc_core::pool::{Claim, Departure, Directive, Job, RecycleReason, WorkerContext};
+use svc_ffi::{PhpOutcome, PhpWorkerFacts, RequestProgress, WorkerRequests};
 
 /// The state of the loop.
 #[derive(Debug)]
@@ -38,9 +38,19 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         self.leaves
     }
 
-    /// Returns whether the loop has panicked, so that the state of the thread must not be used again.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.is_running
+    /// Returns why the thread ends, after its script has ended with `outcome`.
+    pub(crate) fn departure(&self, outcome: PhpOutcome) -> Departure {
+        if self.is_running {
+            // The state of the thread must not be used again.
+            return Departure::Lost("the engine panicked".to_owned());
+        }
+        match self.leaves {
+            Some(reason) => Departure::Recycled(reason),
+            None if self.context.directive() != Directive::Serve => Departure::Stopped,
+            // The script returned on its own.
+            None if outcome == PhpOutcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
+            None => Departure::Recycled(RecycleReason::Error),
+        }
     }
 
     /// Runs jobs, started by `begin`, until the thread ends. `look` is called before each check for work.
