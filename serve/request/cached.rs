@@ -4,14 +4,13 @@
 //! outside of the gate, within the same budget. The decisions are made in [`cache`](svc_core::cache); their outcome for a
 //! request is in its [`CacheUse`].
 
-use crate::disk::file_job::BackgroundJob;
 use crate::io_thread::io::Io;
 use svc_core::admission::{OfferOutcome, ShedReason};
 use svc_core::cache::{
     CacheKey, CacheOutcome, Consulted, Fill, Follower, Lead, Purge, Query, Release, RequestTraits,
     ResponseCache, StaleReason, StoredEntry, UrlParts, has_cookie, is_forged_by_clients, is_unkeyed,
 };
-use svc_core::connection::{Decision, Reply};
+use svc_core::connection::Decision;
 use svc_core::http::{Fields, Head, MethodKind};
 use svc_core::pool::{Body, Origin, ReplyHead};
 use svc_core::sync::primitive::Arc;
@@ -19,7 +18,7 @@ use svc_core::sync::primitive::Arc;
 use super::cache_status::{CacheStatus, Forwarded};
 use super::cache_use::{CacheUse, FollowedFill};
 use super::meta::RequestMeta;
-use super::server_response::{PAGE_TYPE, ServerResponse, page};
+use super::server_response::ServerResponse;
 
 /// The conditions that are answered with 304.
 const ANSWERED_WITH_304: [&str; 2] = ["if-modified-since", "if-none-match"];
@@ -284,26 +283,19 @@ impl RequestMeta {
             used.has_cache_status = true;
         }
         let Some(head) = self.head() else { return ServerResponse::plain(500).into_decision() };
-        let shown = entry.answer(head, || io.ids.new_id().to_string());
-        if let Some(coding) = shown.order {
-            io.disk.order_background(BackgroundJob::Code(Arc::clone(entry.asset()), coding));
-        }
+        let mut shown = entry.answer(head, || io.ids.new_id().to_string());
         let is_refused = shown.status >= 400 && shown.status != entry.status();
         let origin = if is_refused { Origin::Server } else { Origin::Script };
-        let mut head = ReplyHead { status: shown.status, fields: shown.fields, ..ReplyHead::bare(origin) };
-        head.content_length = shown.length;
-        head.fields.push_own(b"Cache-Status", status.as_bytes());
-        if is_refused {
-            head.fields.push_own(b"Content-Type", PAGE_TYPE);
-            return Decision::Respond(Reply::whole(head, page(shown.status)));
+        let mut head = ReplyHead { status: shown.status, ..ReplyHead::bare(origin) };
+        shown.fields.push_own(b"Cache-Status", status.as_bytes());
+        if !is_refused {
+            let age = itoa::Buffer::new().format(entry.age_seconds(io.now)).to_owned();
+            shown.fields.push_own(b"Age", age.as_bytes());
         }
-        let age = itoa::Buffer::new().format(entry.age_seconds(io.now)).to_owned();
-        head.fields.push_own(b"Age", age.as_bytes());
         if shown.status == entry.status() {
             head.reason = entry.reason().map(<[u8]>::to_vec);
         }
-        self.coded = shown.coded.map(|coded| (coded.before, coded.after));
-        Decision::Respond(Reply::pieces(head, shown.body, &io.shared.spool))
+        self.send_asset(io, entry.asset(), shown, head, is_refused)
     }
 
     /// Completes the fields of a response that is sent now, and invalidates what it has changed.

@@ -10,7 +10,7 @@ use svc_core::admission::OfferOutcome;
 use svc_core::cache::Fill;
 use svc_core::config::Executor;
 use svc_core::connection::{Decision, Reply};
-use svc_core::files::{BodyPiece, Representation, directory_location, represent};
+use svc_core::files::{Asset, BodyPiece, Representation, directory_location, represent};
 use svc_core::http::{Head, uri};
 use svc_core::observe::{Event, Metrics};
 use svc_core::policy::deny::Denial;
@@ -102,7 +102,7 @@ impl RequestMeta {
     }
 
     /// Answers with `head`, and with the fields and the body of `representation`, unless `is_refused`: then with the page of
-    /// the error.
+    /// the error. Counts whether the file was read from the disk.
     pub(crate) fn send_representation(
         &mut self,
         io: &mut Io,
@@ -111,8 +111,29 @@ impl RequestMeta {
         head: ReplyHead,
         is_refused: bool,
     ) -> Decision {
+        if !is_refused {
+            let is_from_disk = representation.body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
+            if ready.was_kept && !is_from_disk {
+                io.shared.metrics.static_hits.incr();
+            } else {
+                io.shared.metrics.static_misses.incr();
+            }
+        }
+        self.send_asset(io, &ready.asset, representation, head, is_refused)
+    }
+
+    /// Answers with `head`, and with the fields and the body of `representation`, which was made from `asset`; if
+    /// `is_refused`, with the page of the error. Orders the coding that the client would have preferred.
+    pub(super) fn send_asset(
+        &mut self,
+        io: &mut Io,
+        asset: &Arc<Asset>,
+        representation: Representation,
+        head: ReplyHead,
+        is_refused: bool,
+    ) -> Decision {
         if let Some(coding) = representation.order {
-            io.disk.order_background(BackgroundJob::Code(Arc::clone(&ready.asset), coding));
+            io.disk.order_background(BackgroundJob::Code(Arc::clone(asset), coding));
         }
         let mut head =
             ReplyHead { fields: representation.fields, content_length: representation.length, ..head };
@@ -121,12 +142,6 @@ impl RequestMeta {
             return Decision::Respond(Reply::whole(head, page(representation.status)));
         }
         self.coded = representation.coded.map(|coded| (coded.before, coded.after));
-        let is_from_disk = representation.body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
-        if ready.was_kept && !is_from_disk {
-            io.shared.metrics.static_hits.incr();
-        } else {
-            io.shared.metrics.static_misses.incr();
-        }
         Decision::Respond(Reply::pieces(head, representation.body, &io.shared.spool))
     }
 
