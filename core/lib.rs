@@ -11,8 +11,8 @@
 //! | 2 | `config`, `fastcgi`, `http`, `spool` |
 //! | 3 | `trace` |
 //! | 4 | `admission`, `compress`, `files`, `plugins`, `policy`, `pool`, `tls` |
-//! | 5 | `admit`, `cache`, `dev` |
-//! | 6 | `connection`, `observe`, `otlp`, `tasks` |
+//! | 5 | `admit`, `cache`, `dev`, `otlp` |
+//! | 6 | `connection`, `observe`, `tasks` |
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 

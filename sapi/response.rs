@@ -337,7 +337,7 @@ impl Response {
     }
 
     /// Returns whether an error may have ended the script. A process that logs its errors elsewhere does not report them,
-    /// but PHP sends 500 unless it displays them (php_error_cb in main/main.c).
+    /// but PHP sends 500 unless it displays them (php_error_cb in php-src main/main.c).
     fn is_of_error(&self, head: &ReplyHead) -> bool {
         self.has_error || (self.is_of_other_process() && head.status == 500)
     }

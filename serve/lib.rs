@@ -9,8 +9,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `shared`, `lifecycle`, `reload_book` | the state that all threads share; the phase of the server; the progress of reloads |
 //! | `backend` | the executor of requests for scripts: the pool behind its gate |
+//! | `shared`, `lifecycle`, `reload_book` | the state that all threads share; the phase of the server; the progress of reloads |
 //! | `disk` | the file threads, their jobs, the site |
 //! | `notices` | warnings that do not stop the start |
 //! | `io_thread` | the tools of an I/O thread |

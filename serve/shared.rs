@@ -83,7 +83,7 @@ pub struct Shared {
     pub cache: Option<Arc<ResponseCache>>,
     /// The state of a server for development; `None` in any other mode.
     pub development: Option<Arc<Development>>,
-    /// The last fill level of that cache; locked only to copy or replace it.
+    /// The last fill level of the cache of responses; locked only to copy or replace it.
     pub cache_reading: ShortLock<CacheReading>,
     /// The permits of `MAX_CONNECTIONS`.
     pub permits: Arc<Permits>,

@@ -1,7 +1,8 @@
 //! The table of settings.
 //!
-//! Every setting of the server is a row here, in `tracing/keys.rs` or in `tracing/telemetry_keys.rs`. The row alone defines its form, default, place in
-//! the report and documentation. Rows hold no code.
+//! Every setting of the server is a row here, except those of OpenTelemetry, whose rows are in `tracing/keys.rs` and
+//! `tracing/telemetry_keys.rs`. The row alone defines its form, default, place in the report and documentation. Rows hold
+//! no code.
 
 use std::net::Ipv4Addr;
 

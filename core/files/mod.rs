@@ -11,7 +11,7 @@
 //! | `resolve` | candidates, the disk | open files, a script, a redirect, nothing |
 //! | `relative_path` | two real paths | the path from the root to the target of a link |
 //! | [`file_version`] | a descriptor | the state of a file |
-//! | [`media_type`] | a name, the table of `extensions` | `Content-Type` |
+//! | [`media_type`], `extensions` | a name | `Content-Type` |
 //! | [`slice`](mod@slice) | a source of bytes | an exact range of them |
 //! | `asset` | open files | bytes, fields, coded variants: a file ready to be sent |
 //! | `cache` | path, time | the cached asset |

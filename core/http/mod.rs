@@ -9,12 +9,17 @@
 //!
 //! | file | in | out |
 //! |---|---|---|
+//! | `token`, `quality` | the value of a field | tokens, members of lists, weights |
+//! | `head`, `method`, `target`, `framing` | parts of a request header | the types that `parse` returns |
+//! | `head_error`, `status` | an invalid request header; a code | its status code; the reason phrase |
+//! | `fields` | lines of a response header | [`Fields`] |
 //! | `head_reader` | bytes of a connection | the bytes of a request header |
 //! | `parse` | the bytes of a request header | [`Head`], [`BodyFraming`] or a [`HeadError`] |
 //! | `request_line` | the start of an invalid request header | method and path, for the access log |
 //! | [`preface`] | the first bytes of a connection | whether it uses HTTP/2 |
 //! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
 //! | `frame_faults` | the frames before a connection error of HTTP/2 | its error code |
+//! | `frame_heads` | bytes of an HTTP/2 connection | the headers of its frames |
 //! | `frame_watch` | bytes that a client sends on an HTTP/2 connection | where its frames end, and whether it abuses them |
 //! | `response_watch` | bytes sent on an HTTP/2 connection, and how many the socket accepted | how much of each stream's response was sent |
 //! | `body` | bytes after the request header | body bytes or a [`BodyError`] |

@@ -15,6 +15,7 @@
 //! | `metric_book` | the metrics as points of OTLP: totals, or differences |
 //! | `reference` | the tables of docs/metrics.md, for `make docs` |
 //! | `php_errors` | the last distinct errors of PHP |
+//! | `opcache` | OPcache's memory and counts, which never decrease |
 //! | `process` | the kernel's facts about this process |
 //! | `processors` | the idle time of the processors |
 //! | `health` | probes and the health report |
@@ -22,7 +23,7 @@
 //! | `condition` | the unusual conditions in it |
 //! | `history` | rates and latencies of the last seconds |
 //! | `episode`, `episode_event` | the recent episodes, and the events that belong to them |
-//! | `event`, `worker_event`, `trace_event`, `plugin_event`, `hint` | the events in the log |
+//! | `event`, `worker_event`, `trace_event`, `plugin_event`, `setting_event`, `watch_event`, `hint` | the events in the log |
 //! | `access`, `php_message` | two of them: the end of a request, and a message from PHP |
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
 //! | `batch_writer` | a thread that writes on behalf of threads that must not wait |

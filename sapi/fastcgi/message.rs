@@ -123,7 +123,7 @@ struct Parsed<'a> {
     place: Option<(&'a [u8], u32)>,
 }
 
-/// The prefixes of PHP's errors (php_error_cb in main/main.c).
+/// The prefixes of PHP's errors (php_error_cb in php-src main/main.c).
 const PREFIXES: [(&[u8], PhpLevel); 12] = [
     (b"Fatal error", PhpLevel::Error),
     (b"Recoverable fatal error", PhpLevel::Error),

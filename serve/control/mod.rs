@@ -9,6 +9,7 @@
 //! | `drain` | which step of the drain is due |
 //! | `supervisor` | how many workers there are, and what happens to failed ones |
 //! | `watchdog`, `thread_state` | which workers are stuck, and why |
+//! | `memory_peak` | when free memory returns to the system |
 //! | `scan` | what is checked once a second |
 //! | `io_scaling`, `io_scaling_job` | how many I/O threads are in use, and which connections move between threads |
 //! | `pool_events`, `plugin_reports` | what workers and plugins report |

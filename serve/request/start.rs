@@ -2,7 +2,8 @@
 //!
 //! | phase | determines | may end in |
 //! |---|---|---|
-//! | [`take_permit`] | the permit of a concurrent stream, the memory of its head | a refused stream |
+//! | [`take_permit`] | the permit of a concurrent stream | a refused stream |
+//! | [`hold_head`] | the memory of its head | a refused stream |
 //! | [`join_trace`] | the trace, and whether the request is recorded | |
 //! | [`identify`] | the client, its quota, the request ID | |
 //! | [`open_span`](RequestMeta::open_span) | its span, if it is recorded | |
@@ -10,7 +11,7 @@
 //! | [`check`] | whether port and method allow a handler | 308, 405, 204 |
 //! | [`find`](RequestMeta::find) | the handler, in `dispatch` | a file, a script, 404 |
 //!
-//! Each request that passes the first phase is counted as received. A client that has exceeded its quota gets 429 even
+//! Each request that passes the first two phases is counted as received. A client that has exceeded its quota gets 429 even
 //! if its body is too long.
 
 use std::time::Instant;
