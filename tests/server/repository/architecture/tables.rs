@@ -58,3 +58,25 @@ fn a_module_that_a_table_lacks_is_found() {
     assert_eq!(declared_modules(source), ["a", "b", "d"]);
     assert_eq!(listed_modules("//! Without a table.\nmod a;\n"), None);
 }
+
+#[test]
+fn the_page_of_a_folder_names_each_source() {
+    let mut unnamed = Vec::new();
+    let mut folders = vec![root().join("c")];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        let (below, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+        folders.extend(below);
+        let page = fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+        let sources = files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "c"));
+        unnamed.extend(
+            sources
+                .filter(|file| {
+                    let name = file.file_name().unwrap().to_str().unwrap();
+                    !page.contains(&format!("`{name}`"))
+                })
+                .cloned(),
+        );
+    }
+    assert!(unnamed.is_empty(), "no README.md of its folder names {unnamed:#?}");
+}
