@@ -346,11 +346,12 @@ impl VariantBuilder<'_> {
     fn tag(&self, content: &Content, stamp: &FileVersion, is_dated: bool) -> String {
         match content {
             Content::Memory(bytes) => content_hash::of_bytes(bytes),
-            Content::File(_) if is_dated => stamp.tag(),
+            Content::File(_) if is_dated && !stamp.is_in_whole_seconds() => stamp.tag(),
             Content::File(file) if stamp.length <= self.options.hashed_file_max => {
                 let hash = content_hash::of_file(file, stamp.length).ok();
                 hash.filter(|_| stamp.is_still_of(file)).unwrap_or_else(|| stamp.local_tag())
             }
+            Content::File(_) if is_dated => stamp.tag(),
             Content::File(_) => stamp.local_tag(),
         }
     }
@@ -465,20 +466,21 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_a_hash_unless_the_file_is_large_and_dated() {
+    fn a_tag_is_a_hash_unless_the_file_is_large_or_its_time_exact() {
         // Keeps the files open: the number of a deleted inode may be reused.
         let objects = std::cell::RefCell::new(Vec::new());
-        let tagged = |length: usize, last: u8, seconds: u64| {
+        let tagged_at = |length: usize, last: u8, time: Duration| {
             let mut file = tempfile::tempfile().unwrap();
             objects.borrow_mut().push(file.try_clone().unwrap());
             file.write_all(&vec![b'a'; length - 1]).unwrap();
             file.write_all(&[last]).unwrap();
-            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + time).unwrap();
             let asset = load(found(&file), later());
             let (tag, modified) = (asset.plain.tag.clone(), asset.plain.modified);
             assert_eq!(asset.plain.fields.contains(b"last-modified"), modified.is_some());
             (tag, modified.is_some())
         };
+        let tagged = |length, last, seconds| tagged_at(length, last, Duration::from_secs(seconds));
         for (length, is_hash) in [(10, true), (100_001, true), (200_001, false)] {
             for seconds in [0, 1] {
                 let (tag, is_dated) = tagged(length, b'x', seconds);
@@ -489,7 +491,11 @@ mod tests {
         }
         let dated = |length, last| tagged(length, last, 1_000_000);
         assert_eq!(dated(10, b'x'), (tagged(10, b'x', 1).0, true));
-        assert_eq!(dated(100_001, b'x'), dated(100_001, b'y'), "time and length");
+        assert_eq!(dated(100_001, b'x'), (tagged(100_001, b'x', 1).0, true), "a time without a fraction");
+        assert_ne!(dated(100_001, b'x'), dated(100_001, b'y'));
+        assert_eq!(dated(200_001, b'x'), dated(200_001, b'y'), "time and length");
+        let exact = |last| tagged_at(100_001, last, Duration::from_millis(1_000_000_001));
+        assert_eq!(exact(b'x'), exact(b'y'), "time and length");
     }
 
     #[test]

@@ -64,9 +64,14 @@ impl FileVersion {
     /// the second after it (Bazel, Nix), or `SOURCE_DATE_EPOCH`, in which case the document root has that time, too
     /// (`root_modified`).
     pub fn is_dated(&self, root_modified: Option<SystemTime>) -> bool {
-        let time = since_epoch(self.modified);
-        let is_of_the_build = time.subsec_nanos() == 0 && root_modified == Some(self.modified);
-        time > Duration::from_secs(1) && !is_of_the_build
+        let is_of_the_build = self.is_in_whole_seconds() && root_modified == Some(self.modified);
+        since_epoch(self.modified) > Duration::from_secs(1) && !is_of_the_build
+    }
+
+    /// Returns whether the modification time has no fraction of a second: a tool has set it, and perhaps to the same time
+    /// for files with different contents.
+    pub fn is_in_whole_seconds(&self) -> bool {
+        since_epoch(self.modified).subsec_nanos() == 0
     }
 
     /// Returns an entity tag, without its quotes, from the modification time (in nanoseconds) and the length. A file
