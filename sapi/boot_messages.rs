@@ -4,6 +4,7 @@
 //! may cause further errors. Without a fatal error, the last message is quoted. Nothing is logged here.
 
 use svc_core::pool::BootFault;
+use svc_core::trace::without_previous;
 
 use svc_ffi::PhpLog;
 
@@ -19,7 +20,8 @@ pub(crate) struct BootMessages {
 impl BootMessages {
     /// Records a message.
     pub(crate) fn note(&mut self, record: &PhpLog<'_>) {
-        let message = String::from_utf8_lossy(record.message);
+        let message = without_previous(record.message);
+        let message = String::from_utf8_lossy(&message);
         if is_fatal(record.source) && self.fatal.is_none() {
             let file = String::from_utf8_lossy(record.file).into_owned();
             let message = without_trace(&message, &file, record.line).to_owned();
@@ -68,6 +70,15 @@ mod tests {
         let fault = words.fault("it ended");
         assert_eq!(fault.message, "Uncaught Error: boom");
         assert_eq!(fault.to_string(), "Uncaught Error: boom in /app/a.php on line 3");
+    }
+
+    #[test]
+    fn an_exception_with_a_previous_one_names_itself() {
+        let mut words = BootMessages::default();
+        let chain = "Uncaught A: first in /app/lib.php:1\nStack trace:\n#0 {main}\n\nNext B: second in /app/a.php:3\nStack \
+                     trace:\n#0 {main}\n  thrown";
+        said(&mut words, FATAL, chain);
+        assert_eq!(words.fault("it ended").to_string(), "Uncaught B: second in /app/a.php on line 3");
     }
 
     #[test]

@@ -15,6 +15,8 @@
 
 use std::path::Path;
 
+use crate::trace::without_previous;
+
 /// A failure that has ended a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
@@ -77,6 +79,7 @@ impl Failure {
     /// Creates the failure from the text of an error alone: PHP appends the place and the trace to that of an uncaught
     /// exception.
     pub fn of_message(message: &[u8], file: &[u8], line: u32) -> Self {
+        let message = without_previous(message);
         let message = String::from_utf8_lossy(&message[..message.len().min(MESSAGE_BYTES_MAX)]);
         let (head, trace) = message.split_once("\nStack trace:\n").unwrap_or((&message, ""));
         let frames = trace.lines().filter_map(frame).collect();

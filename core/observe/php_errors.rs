@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use crate::limits::{PHP_ERROR_TEXT_MAX, PHP_ERRORS_KEPT};
 use crate::sync::lock::ShortLock;
+use crate::trace::without_previous;
 
 /// The severity of an error of PHP: its constant without `E_`, or `uncaught` for an uncaught exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +182,7 @@ impl PhpErrorEntry {
     fn new(raised: &PhpErrorRaised<'_>, now: SystemTime) -> Self {
         Self {
             level: raised.level,
-            message: first_line(raised.message),
+            message: first_line(&without_previous(raised.message)),
             file: String::from_utf8_lossy(raised.file).into_owned(),
             line: raised.line,
             count: 1,

@@ -16,6 +16,7 @@
 //! | `data_source` | the connection parameters of database clients |
 //! | `sql`, `sql_tokens`, `sql_words` | the operations of a query, and its text without values |
 //! | `statement` | a cache of both for repeated queries |
+//! | `uncaught` | the text of an uncaught exception |
 //!
 //! The sampler decides when the header of a request has been read, and the flags that are passed on agree with its decision.
 //! Only a recorded request has a `RequestSpan`; for others, none of this is allocated.
@@ -40,6 +41,7 @@ mod sql_tokens;
 mod sql_words;
 mod statement;
 mod tracer;
+mod uncaught;
 
 pub use attributes::{Attribute, Attributes};
 pub use client_call::{SpanRecorder, record_call, record_end, redact};
@@ -51,5 +53,6 @@ pub use sql::{SqlSummary, summarize, without_literals};
 pub use sql_tokens::SqlDialect;
 pub use statement::{Statement, Statements};
 pub use tracer::{SpanIds, Tracer};
+pub use uncaught::without_previous;
 
 pub use svc_types::{AttributeValue, ClientCall, ClientEnd, ClientKind, SpanKind, SpanStatus};
