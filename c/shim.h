@@ -736,6 +736,7 @@ typedef struct shim_opcache {
     uint64_t scripts;
     uint64_t hits;
     uint64_t misses;
+    bool is_full; /* it takes no further scripts before a restart */
 } shim_opcache;
 /* Call on the thread that started PHP. Returns false if OPcache is off, or keeps files only. */
 bool shim_opcache_read(shim_opcache *out);

@@ -227,8 +227,15 @@ impl Php {
 
     /// Returns the state of OPcache's memory; `None` if OPcache is off.
     pub fn opcache_memory(&self) -> Option<OpcacheMemory> {
-        let mut raw =
-            shim_opcache { used_bytes: 0, free_bytes: 0, wasted_bytes: 0, scripts: 0, hits: 0, misses: 0 };
+        let mut raw = shim_opcache {
+            used_bytes: 0,
+            free_bytes: 0,
+            wasted_bytes: 0,
+            scripts: 0,
+            hits: 0,
+            misses: 0,
+            is_full: false,
+        };
         // SAFETY: PHP has started, on this thread, and `raw` is an out parameter.
         let is_known = unsafe { bindings::shim_opcache_read(&raw mut raw) };
         is_known.then_some(OpcacheMemory {
@@ -238,6 +245,7 @@ impl Php {
             scripts: raw.scripts,
             hits: raw.hits,
             misses: raw.misses,
+            is_full: raw.is_full,
         })
     }
 

@@ -384,7 +384,10 @@ mod executor {
         let shared = Arc::clone(prepared.shared());
         let read = || {
             if let Some(memory) = php.opcache_memory() {
-                shared.opcache.lock().note(memory);
+                let has_filled = shared.opcache.lock().note(memory);
+                if has_filled {
+                    shared.log.emit(&Event::OpcacheFull { scripts: memory.scripts });
+                }
             }
         };
         // Read before the first scrape of a ready server.

@@ -15,6 +15,8 @@ pub struct OpcacheMemory {
     pub hits: u64,
     /// Script loads that missed the cache.
     pub misses: u64,
+    /// Whether it takes no further scripts before a restart: an allocation has failed, or all keys are in use.
+    pub is_full: bool,
 }
 
 /// The users of the cache, and whether it must restart.

@@ -50,6 +50,11 @@ pub enum Event<'a> {
     OpcacheRestartDelayed,
     /// OPcache restarted after a delay.
     OpcacheRestarted,
+    /// OPcache takes no further scripts, and no restart is due.
+    OpcacheFull {
+        /// The number of scripts that it holds.
+        scripts: u64,
+    },
     /// The system does not allow a umask per thread.
     UmaskShared,
     /// The main port accepts connections.
@@ -247,6 +252,7 @@ impl Event<'_> {
             | Self::OpcacheOff
             | Self::ExtensionUnknown { .. }
             | Self::OpcacheRestartDelayed
+            | Self::OpcacheFull { .. }
             | Self::UmaskShared
             | Self::DrainTimeout { .. }
             | Self::AcceptFailed { .. }
@@ -310,6 +316,7 @@ impl Event<'_> {
             Self::ExtensionUnknown { extension } => svc(EXTENSION_UNKNOWN).text("extension", extension),
             Self::OpcacheRestartDelayed => svc(OPCACHE_RESTART_DELAYED),
             Self::OpcacheRestarted => svc("OPcache restarted after a delay"),
+            Self::OpcacheFull { scripts } => svc(OPCACHE_FULL).number("scripts", scripts),
             Self::UmaskShared => svc(UMASK_SHARED),
             Self::Listening { addr } => svc("main port is listening").text("addr", addr),
             Self::RedirectListening { addr } => svc(REDIRECTING).text("addr", addr.to_string()),
@@ -389,6 +396,7 @@ const OPS_EXPOSED: &str = "operations port is reachable from other hosts and INT
 const EXTENSION_UNKNOWN: &str =
     "unknown version of a PHP extension: all requests of a worker share its per-request state";
 const OPCACHE_RESTART_DELAYED: &str = "OPcache restart is delayed by long-running scripts: scripts are compiled on every request until it completes";
+const OPCACHE_FULL: &str = "OPcache is full: scripts that it does not hold are compiled on every request; reload svc after a deployment, or raise opcache.memory_consumption or opcache.max_accelerated_files";
 const OPS_RESERVE_USED: &str = "no file descriptor is free; operations port is using its reserve";
 const SIGNAL_IGNORED: &str = "a signal that svc does not handle was ignored";
 const UMASK_SHARED: &str = "umask() affects all requests: the system does not allow a umask per thread";

@@ -42,6 +42,7 @@ const ALL: &[Event<'_>] = &[
     Event::ExtensionUnknown { extension: "e" },
     Event::OpcacheRestartDelayed,
     Event::OpcacheRestarted,
+    Event::OpcacheFull { scripts: 1 },
     Event::UmaskShared,
     Event::OpsListening { addr: ADDR },
     Event::OpsExposed { addr: ADDR },
@@ -190,6 +191,7 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::ExtensionUnknown { .. }
         | Event::OpcacheRestartDelayed
         | Event::OpcacheRestarted
+        | Event::OpcacheFull { .. }
         | Event::UmaskShared
         | Event::OpsListening { .. }
         | Event::OpsExposed { .. }

@@ -385,6 +385,10 @@ families! {
         "Memory of OPcache, in bytes, by state.",
         "Label `state`: `used`, `free`, and `wasted` by scripts that have been replaced, which is free again after a restart. Read once a second. Absent while OPcache is off. If little is free, raise `opcache.memory_consumption`.",
         source |facts, _, series| opcache_memory(series, facts);
+    OPCACHE_FULL: Gauge "svc_opcache_full" in Workers if Interpreter,
+        "Whether OPcache takes no further scripts until it restarts (1) or not (0).",
+        "1 while scripts that OPcache does not hold are compiled on every request, because they do not fit into its memory, or all of `opcache.max_accelerated_files` are in use. A reload empties the cache. Absent while OPcache is off.",
+        source |facts, _, series| series.maybe(facts.opcache.map(|opcache| u64::from(opcache.is_full)));
     OPCACHE_SCRIPTS: Gauge "svc_opcache_scripts" in Workers if Interpreter,
         "Number of scripts that OPcache holds.",
         "Scripts in OPcache. Absent while it is off.",

@@ -226,6 +226,7 @@ impl StatusFacts<'_> {
                 "scripts": opcache.map(|known| known.scripts),
                 "hits": opcache.map(|known| known.hits),
                 "misses": opcache.map(|known| known.misses),
+                "full": opcache.map(|known| known.is_full),
             })),
             "static": {
                 "hits": metrics.static_hits.value(),

@@ -60,6 +60,7 @@ fn facts() -> StatusFacts<'static> {
             scripts: 24,
             hits: 25,
             misses: 26,
+            is_full: true,
         }),
         static_cache: StaticCacheReading { files: 27, bytes: 28, bytes_max: 29 },
         response_cache: Some(CacheReading {
@@ -350,6 +351,7 @@ fn caches_memory_and_the_process_are_reported() {
         json!({
             "enabled": true, "restarts": 1, "restart_delayed": true,
             "used_bytes": 21, "free_bytes": 22, "wasted_bytes": 23, "scripts": 24, "hits": 25, "misses": 26,
+            "full": true,
         })
     );
     assert_eq!(

@@ -26,6 +26,7 @@ static bool take(shim_opcache *out, const zval *status)
     }
     const zval *memory = group_of(status, "memory_usage");
     const zval *statistics = group_of(status, "opcache_statistics");
+    const zval *cache_full = zend_hash_str_find(Z_ARRVAL_P(status), ZEND_STRL("cache_full"));
     if (memory == NULL || statistics == NULL) {
         return false;
     }
@@ -36,6 +37,8 @@ static bool take(shim_opcache *out, const zval *status)
         .scripts = count_of(statistics, "num_cached_scripts"),
         .hits = count_of(statistics, "hits"),
         .misses = count_of(statistics, "misses"),
+        .is_full = (cache_full != NULL && Z_TYPE_P(cache_full) == IS_TRUE) ||
+                   count_of(statistics, "num_cached_keys") >= count_of(statistics, "max_cached_keys"),
     };
     return true;
 }

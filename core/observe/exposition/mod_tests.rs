@@ -55,8 +55,15 @@ fn plugin_reading() -> PluginReading {
     }
 }
 
-const OPCACHE: OpcacheMemory =
-    OpcacheMemory { used_bytes: 21, free_bytes: 22, wasted_bytes: 23, scripts: 24, hits: 25, misses: 26 };
+const OPCACHE: OpcacheMemory = OpcacheMemory {
+    used_bytes: 21,
+    free_bytes: 22,
+    wasted_bytes: 23,
+    scripts: 24,
+    hits: 25,
+    misses: 26,
+    is_full: true,
+};
 
 #[expect(clippy::too_many_lines, reason = "one line for each fact")]
 fn facts() -> ScrapeFacts<'static> {
@@ -193,6 +200,7 @@ fn caches_show_their_last_readings() {
     for line in [
         r#"svc_opcache_memory_bytes{state="used"} 21"#,
         r#"svc_opcache_memory_bytes{state="wasted"} 23"#,
+        "svc_opcache_full 1",
         "svc_opcache_scripts 24",
         "svc_opcache_hits_total 25",
         "svc_opcache_misses_total 26",

@@ -184,3 +184,37 @@ fn a_hang_up_makes_changed_code_seen_where_the_cache_does_not_look() {
     assert_eq!(svc.metric("svc_opcache_restarts_total") as u64, 1);
     svc.log().expect("reload finished");
 }
+
+/// Like releases that are deployed by switching a link: the scripts of the old ones fill the cache, and none is replaced.
+#[test]
+fn a_cache_that_is_full_of_old_releases_is_reported_until_a_reload() {
+    // Equal texts would share their memory.
+    let text = |name: &str| format!("<?php $text = '{name}{}';", "x".repeat(200_000));
+    let parts: Vec<_> = (0..60).map(|number| format!("old/{number}.php")).collect();
+    let parts: Vec<_> = parts.into_iter().map(|name| (text(&name), name)).collect();
+    let mut files: Vec<_> = parts.iter().map(|(text, name)| (name.as_str(), text.as_str())).collect();
+    files.push((
+        "all.php",
+        "<?php foreach (glob(__DIR__ . '/old/*') as $part) { require $part; } echo 'all';",
+    ));
+    let large = text("large") + " echo (int) opcache_is_script_cached(__FILE__);";
+    files.push(("large.php", &large));
+    let small = [AT_ONCE, "opcache.memory_consumption=8", "opcache.interned_strings_buffer=1"];
+    let svc = Svc::start_with(&files, &[], &small);
+    assert!(svc.metric("svc_opcache_full") < 0.5);
+    // Less is free than one script needs, but more than what makes OPcache report that it is full.
+    eventually("it is full", || {
+        assert_eq!(svc.get("/all.php").text(), "all");
+        svc.metric("svc_opcache_full") == 1.0
+    });
+    let record = svc.log().expect(
+        "OPcache is full: scripts that it does not hold are compiled on every request; reload svc after a deployment, \
+         or raise opcache.memory_consumption or opcache.max_accelerated_files",
+    );
+    assert_eq!(record["level"], "WARN");
+    assert!(record["fields"]["scripts"].as_u64() > Some(0), "{record}");
+    assert_eq!(svc.get("/large.php").text(), "0");
+    svc.signal(Signal::HUP);
+    eventually("new code is in the cache", || svc.get("/large.php").text() == "1");
+    eventually("it is not full", || svc.metric("svc_opcache_full") < 0.5);
+}
