@@ -148,13 +148,47 @@ static shim_log error_record(int type, zend_string *file, uint32_t line, zend_st
     };
 }
 
+/* Whether a method of ext/soap is running. Its error callback throws a SoapFault in place of an error, with the place and
+ * the trace of the script. */
+static bool is_running_soap(void)
+{
+    for (const zend_execute_data *frame = EG(current_execute_data); frame != NULL; frame = frame->prev_execute_data) {
+        const zend_class_entry *scope = frame->func != NULL && frame->func->type == ZEND_INTERNAL_FUNCTION
+            ? frame->func->common.scope
+            : NULL;
+        if (scope != NULL && (zend_string_equals_literal(scope->name, "SoapClient") ||
+                              zend_string_equals_literal(scope->name, "SoapServer"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* While PHP reports that memory is exhausted, it discards the output buffers and calls their callbacks, without a memory
  * limit. After infinite recursion, a backtrace of all frames takes about five times the limit, and each exception in a
- * callback has one. The caller restores the frames, for errors in callbacks; after the first error, a bailout follows. */
+ * callback has one. The caller restores the frames, for errors in callbacks; after the first error, a bailout follows.
+ *
+ * An error callback that throws needs a frame: without one, throwing reports another fatal error. */
 static void hide_frames_if_memory_is_exhausted(int type)
 {
     if ((type & E_ERROR) != 0 && zend_alloc_in_memory_limit_error_reporting()) {
         EG(current_execute_data) = NULL;
+    }
+}
+
+/* Marks the request as failed if the error ends its script. */
+static void note_failure(int type, const shim_log *record)
+{
+    if (shim_current == NULL || (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) == 0) {
+        return;
+    }
+    shim_request_failed(is_ours_to_bail_out(type));
+    shim_execution_timer_script_failed();
+    /* Errors that report exceptions do not bail out. */
+    SHIM_CALL_REQUEST_HOOKS(fail, record, (type & E_DONT_BAIL) != 0);
+    /* After each bailout of the last code, PHP continues and sends the output. */
+    if (shim_current->is_in_last_code) {
+        shim_answer_time_limit(shim_current);
     }
 }
 
@@ -169,28 +203,33 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         }
         return;
     }
-    if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
-        shim_request_failed(is_ours_to_bail_out(type));
-        shim_execution_timer_script_failed();
-        /* Errors that report exceptions do not bail out. */
-        SHIM_CALL_REQUEST_HOOKS(fail, &record, (type & E_DONT_BAIL) != 0);
-        /* After each bailout of the last code, PHP continues and sends the output. */
-        if (shim_current->is_in_last_code) {
-            shim_answer_time_limit(shim_current);
-        }
+    const bool is_fatal = (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0;
+    /* No script continues after its time limit. */
+    const bool is_in_soap = is_fatal && shim_current != NULL && !shim_current->timed_out && is_running_soap();
+    if (!is_in_soap) {
+        note_failure(type, &record);
     }
     shorten_backtrace();
     error_in_progress = &record;
     const bool is_bailing_out = is_ours_to_bail_out(type);
     zend_execute_data *const frame = EG(current_execute_data);
-    hide_frames_if_memory_is_exhausted(type);
+    if (!is_in_soap) {
+        hide_frames_if_memory_is_exhausted(type);
+    }
     /* Bails out if the error ends the script; the pointer into this frame must have been cleared by then. */
     zend_try {
         next_error_cb(is_bailing_out ? type | E_DONT_BAIL : type, file, line, message);
     } zend_catch {
+        /* SoapClient ends the bailout, and the script may catch its SoapFault. */
+        if (is_in_soap && EG(exception) == NULL) {
+            note_failure(type, &record);
+        }
         error_in_progress = NULL;
         zend_bailout();
     } zend_end_try();
+    if (is_in_soap) {
+        note_failure(type, &record);
+    }
     EG(current_execute_data) = frame;
     error_in_progress = NULL;
     if (is_bailing_out) {

@@ -60,6 +60,64 @@ function deep(string $kind): void
 }
 
 #[test]
+fn memory_that_soap_exhausts_is_a_fault_that_scripts_catch() {
+    const CODE: &str = r#"
+class Local extends SoapClient
+{
+    public function __construct(private int $items) { parent::__construct(null, ['location' => 'http://x/', 'uri' => 'u']); }
+    public function __doRequest($request, $location, $action, $version, $oneWay = false): ?string
+    {
+        return '<?xml version="1.0"?><e:Envelope xmlns:e="http://schemas.xmlsoap.org/soap/envelope/"><e:Body><r xmlns="u"><l>'
+            . str_repeat('<i>some text</i>', $this->items) . '</l></r></e:Body></e:Envelope>';
+    }
+}
+final class Service { public function f() { return str_repeat('x', PHP_INT_MAX >> 4); } }
+function called(int $items): string
+{
+    try {
+        (new Local($items))->f();
+        return 'returned';
+    } catch (SoapFault $fault) {
+        return strtok($fault->getMessage(), '(') . basename($fault->getFile()) . ' ' . (count($fault->getTrace()) > 0 ? 'trace' : '');
+    }
+}
+function client(): string { return called(1000000); }
+function server(): string
+{
+    $server = new SoapServer(null, ['uri' => 'u']);
+    $server->setClass('Service');
+    $server->handle('<?xml version="1.0"?><e:Envelope xmlns:e="http://schemas.xmlsoap.org/soap/envelope/"><e:Body>'
+        . '<f xmlns="u"/></e:Body></e:Envelope>');
+    return 'returned';
+}
+function recursion(): string
+{
+    ob_start(function () { mark('callback', called(1000000)); return ''; });
+    (function ($again) { $again($again); })(fn ($again) => $again($again));
+}
+"#;
+    server(CODE).in_each_mode(|running| {
+        for place in PLACES {
+            let response = running.send(&format!("client{place}"), "").response();
+            // Worker mode takes the bailout, which SoapClient ends, for the end of the request.
+            assert!([200, 500].contains(&response.status), "client{place}: {response:?}");
+            let text = response.text();
+            assert!(
+                text.contains("Allowed memory size of ") && text.contains(" trace"),
+                "client{place}: {text}"
+            );
+            for code in ["server", "recursion"] {
+                let response = running.send(&format!("{code}{place}"), "").response();
+                assert!(response.status >= 500, "{code}{place}: {response:?}");
+                serves_again(running);
+            }
+        }
+        let seen = running.lines("callback");
+        assert!(!seen.is_empty());
+    });
+}
+
+#[test]
 fn a_collection_after_a_fatal_error_leaves_suspended_fibers_alone() {
     const CODE: &str = r"
 /** A cycle with a fiber that is suspended inside a generator, which is also referenced elsewhere. */
