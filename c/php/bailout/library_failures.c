@@ -1,4 +1,4 @@
-/* Libraries that end the process on an error.
+/* Libraries that end the process on an error, or that an error leaves locked.
  *
  * libgmp calls abort() if a number is too large for it, or if malloc() fails; libsodium, if it is misused. The script
  * chooses the arguments, but the process serves other requests, too. On a thread that runs a request, abort() is therefore
@@ -6,7 +6,11 @@
  * end the process.
  *
  * libgmp allocates outside of PHP's heap: gmp_pow(2, 1 << 40) would exhaust the memory of the machine. A single number
- * that exceeds memory_limit is refused, like a string of that size. */
+ * that exceeds memory_limit is refused, like a string of that size.
+ *
+ * libxml2 locks its catalogs for the whole process while it reads one. A document may name its own (`<?oasis-xml-catalog?>`),
+ * and PHP reads it through streams: a bailout in a stream wrapper of a script would leave it locked. Catalogs that
+ * documents name are therefore ignored; those of the system are not. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
@@ -86,8 +90,21 @@ static void release(void *memory, size_t size)
     free(memory);
 }
 
+/* xmlCatalogAllow of libxml2. */
+enum { XML_CATA_ALLOW_GLOBAL = 1 };
+
+static void ignore_catalogs_of_documents(void)
+{
+    static const char *const files[] = {"libxml2.so.2"};
+    void (*set_defaults)(int) = shim_library(SHIM_SLOT, "xmlCatalogSetDefaults", files, SHIM_COUNT(files));
+    if (set_defaults != NULL) {
+        set_defaults(XML_CATA_ALLOW_GLOBAL);
+    }
+}
+
 void shim_library_failures_install(void)
 {
+    ignore_catalogs_of_documents();
     static const char *const files[] = {"libgmp.so.10"};
     void (*set)(void *(*)(size_t), void *(*)(void *, size_t, size_t), void (*)(void *, size_t)) =
         shim_library(SHIM_SLOT, "__gmp_set_memory_functions", files, SHIM_COUNT(files));

@@ -50,6 +50,40 @@ fn a_number_that_is_too_large_for_libgmp_is_a_fatal_error() {
     });
 }
 
+/// Documents that name a catalog, which a stream wrapper of the script serves.
+const CATALOGS: &str = r#"
+class Catalogs
+{
+    public $context;
+    public function stream_open(string $path): bool { mark('opened', $path); str_repeat('x', PHP_INT_MAX >> 4); return true; }
+    public function stream_read(): string { return ''; }
+    public function stream_eof(): bool { return true; }
+    public function stream_stat(): array { return []; }
+    public function url_stat(): array { return []; }
+}
+function load(string $name): string
+{
+    in_array('catalogs', stream_get_wrappers()) || stream_wrapper_register('catalogs', 'Catalogs');
+    $document = new DOMDocument;
+    @$document->loadXML("<?xml version='1.0'?><?oasis-xml-catalog catalog='catalogs://$name'?><!DOCTYPE r SYSTEM '$name.dtd'><r/>", LIBXML_DTDLOAD);
+    return $document->documentElement->nodeName;
+}
+"#;
+
+#[test]
+fn catalogs_that_documents_name_are_ignored() {
+    TaskServer::new(CATALOGS).directive("memory_limit=64M").in_each_mode(|running| {
+        for place in PLACES {
+            // With the lock of libxml2's catalogs left locked, the second document on another thread would wait for good.
+            for number in 0..8 {
+                let response = running.send(&format!("load{place}"), &format!("c{number}")).response();
+                assert_eq!((response.status, &*response.text()), (200, "\"r\""), "{number}{place}");
+            }
+        }
+        assert_eq!(running.lines("opened"), [""; 0]);
+    });
+}
+
 /// Callbacks of `mb_ereg_replace_callback()` that compile its pattern again, with other options or in another encoding.
 const PATTERNS: &str = r"
 function compile(int $n): void
