@@ -402,6 +402,8 @@ int shim_libpq_status(const void *connection);
 /* Rolls back open transactions on the connections that pg_pconnect() keeps for the thread, as ext/pgsql does at the end of
  * a request of classic mode (_rollback_transactions()). */
 void shim_libpq_roll_back_persistent(void);
+/* Ends what pg_trace() has begun: libpq has the FILE of a stream that is closed with its request. */
+void shim_libpq_untrace_persistent(void);
 
 /* ---- Multi handles of curl, which hold easy handles of a request (multi.c) ---- */
 

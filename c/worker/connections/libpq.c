@@ -23,6 +23,7 @@ int PQgetCopyData(PGconn *connection, char **row, int is_async);
 void PQfreemem(void *memory);
 int PQtransactionStatus(const PGconn *connection);
 PGresult *PQexec(PGconn *connection, const char *query);
+void PQuntrace(PGconn *connection);
 
 /* ExecStatusType, in libpq's ABI. */
 enum { PGRES_COPY_OUT = 3, PGRES_COPY_IN = 4, PGRES_COPY_BOTH = 8 };
@@ -95,7 +96,7 @@ static void roll_back(PGconn *connection)
     }
 }
 
-void shim_libpq_roll_back_persistent(void)
+static void for_each_persistent(void (*act)(PGconn *connection))
 {
     const int type = zend_fetch_list_dtor_id("pgsql link persistent");
     zend_resource *resource = NULL;
@@ -105,8 +106,23 @@ void shim_libpq_roll_back_persistent(void)
     /* By position: while one connection waits, other requests may add to the list. */
     for (HashPosition at = 0; (resource = zend_hash_get_current_data_ptr_ex(&EG(persistent_list), &at)) != NULL;) {
         if (resource->type == type && resource->ptr != NULL) {
-            roll_back(resource->ptr);
+            act(resource->ptr);
         }
         zend_hash_move_forward_ex(&EG(persistent_list), &at);
     }
+}
+
+void shim_libpq_roll_back_persistent(void)
+{
+    for_each_persistent(roll_back);
+}
+
+static void end_trace(PGconn *connection)
+{
+    LIBPQ(PQuntrace)(connection);
+}
+
+void shim_libpq_untrace_persistent(void)
+{
+    for_each_persistent(end_trace);
 }

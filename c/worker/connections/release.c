@@ -88,6 +88,7 @@ static void empty_multi(void *argument)
 static void roll_back_persistent(void *unused)
 {
     (void)unused;
+    shim_libpq_untrace_persistent();
     shim_libpq_roll_back_persistent();
     zend_clear_exception();
 }

@@ -162,6 +162,8 @@ static bool roll_back_pgsql(shim_connection *connection)
 
 static bool reset_pgsql(shim_connection *connection)
 {
+    (void)function_succeeds("pg_untrace", connection->object);
+    zend_clear_exception();
     switch (pgsql_status(connection->object)) {
     case SHIM_PG_ACTIVE:
     case SHIM_PG_IN_TRANSACTION:

@@ -109,6 +109,12 @@ function look_pg_dropped() { return look_pg(pg_pconnect(PG . '  ')); }
 function leave_pg_closed() { $pg = pg_pconnect(PG . '   '); $seen = begin_pg($pg); pg_close($pg); return $seen; }
 function look_pg_closed() { return look_pg(pg_pconnect(PG . '   ')); }
 function leave_pg_dropped_copy() { pg_query(pg_pconnect(PG . '    '), 'COPY money FROM STDIN'); return [true, 1]; }
+function trace_pg($pg) { pg_trace(DIR . '/trace', 'w', $pg); pg_query($pg, 'SELECT 1'); return [true, 1]; }
+function look_traced_pg($pg) { pg_query($pg, "SELECT 'marked'"); return [str_contains(file_get_contents(DIR . '/trace'), 'marked'), 0]; }
+function leave_pg_traced() { return trace_pg(Held::$pg); }
+function look_pg_traced() { return look_traced_pg(Held::$pg); }
+function leave_pg_dropped_trace() { return trace_pg(pg_pconnect(PG . '     ')); }
+function look_pg_dropped_trace() { return look_traced_pg(pg_pconnect(PG . '     ')); }
 function look_pg_dropped_copy() { return look_pg(pg_pconnect(PG . '    ')); }
 
 function look_redis() { return [Held::$redis->getMode() !== Redis::ATOMIC, (int) Held::$redis->exists('a')]; }
@@ -269,6 +275,8 @@ const PGSQL: &[&str] = &[
     "pg_dropped",
     "pg_closed",
     "pg_dropped_copy",
+    "pg_traced",
+    "pg_dropped_trace",
 ];
 const REDIS: &[&str] = &[
     "redis",
@@ -356,6 +364,7 @@ fn persistent_connections_are_left_clean_in_classic_mode() {
         "pg_dropped",
         "pg_closed",
         "pg_dropped_copy",
+        "pg_dropped_trace",
         "redis_dropped",
         "redis_dropped_watch",
     ] {
