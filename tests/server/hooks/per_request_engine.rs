@@ -46,6 +46,18 @@ function handled(object $o): array
         'CachingIterator' => fn () => $o instanceof Iterator ? iterator_count(new CachingIterator($o, 0)) : null, 'in a set' => function () use ($o) { $s = new SplObjectStorage; $s->attach($o); return $s->contains($o) ? 1 : 0; }, 'sort' => function () use ($o) { $l = [$o, $o]; return sort($l); },
     ];
 }
+class Stroll { public $a = 1; public array $b = [2]; private $c = 3; public readonly int $d; public function __construct() { $this->d = 4; } }
+function walks(): array
+{
+    $walked = [];
+    foreach ([Svc\per_request(Stroll::class, fn () => new Stroll), new Stroll] as $object) {
+        $seen = [];
+        array_walk($object, function ($value, $key, $extra) use (&$seen) { str_contains($key, "\0") || $seen[] = [$key, $value, $extra]; }, 'x');
+        array_walk_recursive($object, function ($value, $key) use (&$seen) { str_contains($key, "\0") || $seen[] = [$key, $value]; });
+        $walked[] = json_encode($seen);
+    }
+    return [$walked[0] === $walked[1] ? 'alike' : $walked, substr_count($walked[0], 'x')];
+}
 /** These never end, in C, with any iterator. */
 const SKIPPED = ['iterator_count', 'IteratorIterator', 'CachingIterator'];
 /** The differences between objects of Svc\per_request() and of their class, and the accepted and refused classes. */
@@ -229,6 +241,7 @@ fn methods_are_real_to_the_engine() {
             "return engine();",
             r#"[4,{"1":2},[1,2,3,4,5],{"a":1,"b":2},{"a":1,"b":2},*{"a":1,"b":2},"{\"real\":[1,2,[3,4],5]}",false,2,[],true,true,true,["c","namednamedextra=x","arraymore=y"],"filled","by reflection",*,"last","anything()","anything()",*"ArgumentCountError: Too few arguments to function Real::add(), 0 passed and at least 1 expected",true,"Parameter #1 [ <optional> int $times*",true,[1,2],"Exception: Serialization of 'Svc\\PerRequest\\Real' is not allowed",*"#,
         ),
+        ("return walks();", r#"["alike",3]"#),
         ("return compared();", "[true,false,true,-1,true,true,true,true,true,true]"),
         (
             "return not_traversable();",

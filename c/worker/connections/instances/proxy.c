@@ -332,11 +332,18 @@ static HashTable *list_properties(zend_object *object)
 {
     shim_instance_pool *pool = pool_of(object);
     zend_array *properties = only_public(copy_properties(object, ZEND_PROP_PURPOSE_ARRAY_CAST));
-    if (pool->properties != NULL) {
-        zend_array_release(pool->properties);
+    if (pool->properties == NULL || GC_REFCOUNT(pool->properties) > 1) {
+        if (pool->properties != NULL) {
+            zend_array_release(pool->properties);
+        }
+        pool->properties = properties;
+        return properties;
     }
-    pool->properties = properties;
-    return properties;
+    /* array_walk() asks again after each element, and continues at its position only in the same table. */
+    zend_hash_clean(pool->properties);
+    zend_hash_copy(pool->properties, properties, zval_add_ref);
+    zend_array_release(properties);
+    return pool->properties;
 }
 
 static zend_array *list_properties_for(zend_object *object, zend_prop_purpose purpose)
