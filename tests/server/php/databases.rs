@@ -53,6 +53,29 @@ function answer(): array
 }
 "#;
 
+/// Notices of a connection of the request's own, and of a persistent one, which the next request uses, too.
+const NOTICES: &str = r#"
+function answer(): array
+{
+    if (!class_exists('Pdo\Pgsql')) { return ['heard', 'refused', true]; }
+    $raise = fn (PDO $db) => $db->exec("DO $$ BEGIN RAISE NOTICE 'heard'; END $$");
+    $heard = [];
+    $own = new Pdo\Pgsql(DSNS[0], USER, PASSWORD);
+    $own->setNoticeCallback(function (string $message) use (&$heard) { $heard[] = $message; });
+    $raise($own);
+    $persistent = new Pdo\Pgsql(DSNS[0], USER, PASSWORD, [PDO::ATTR_PERSISTENT => true]);
+    $persistent->setNoticeCallback(null);
+    try {
+        $persistent->setNoticeCallback(function () { });
+        $end = 'accepted';
+    } catch (Error $error) {
+        $end = str_contains($error->getMessage(), 'persistent') ? 'refused' : $error->getMessage();
+    }
+    $raise($persistent);
+    return [implode(',', array_map(trim(...), $heard)), $end, $persistent->query('SELECT 1')->fetchColumn() === 1];
+}
+"#;
+
 const REDIS: &str = r#"
 function answer(): array
 {
@@ -165,6 +188,20 @@ fn postgres_answers_pdo_and_libpq() {
     assert_eq!(asked(&database, PDO), json!([["quokka"], ["quokka"]]));
     // Over TCP, libpq requests TLS by default.
     assert_eq!(asked(&database, PG), json!([["wombat", "f"], ["wombat", "t"]]));
+}
+
+#[test]
+fn a_persistent_connection_to_postgres_takes_no_callback_for_notices() {
+    let Some(database) = databases::postgres() else { return };
+    let constants = json!({"USER": USER, "PASSWORD": PASSWORD, "DSNS": [database.dsn()]});
+    let files = [("index.php", &*script(NOTICES, &constants))];
+    let svc = Svc::start(&files, &[("PHP_WORKERS", "1")]);
+    for _ in 0..4 {
+        let [heard, end, lives] =
+            <[Value; 3]>::try_from(answer(&svc, "/").as_array().unwrap().clone()).unwrap();
+        assert!(heard.as_str().unwrap().ends_with("heard"), "{heard}");
+        assert_eq!((end, lives), (json!("refused"), json!(true)));
+    }
 }
 
 #[test]
