@@ -176,12 +176,9 @@ static void hide_frames_if_memory_is_exhausted(int type)
     }
 }
 
-/* Marks the request as failed if the error ends its script. */
+/* Marks the request as failed: the error ends its script. */
 static void note_failure(int type, const shim_log *record)
 {
-    if (shim_current == NULL || (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) == 0) {
-        return;
-    }
     shim_request_failed(is_ours_to_bail_out(type));
     shim_execution_timer_script_failed();
     /* Errors that report exceptions do not bail out. */
@@ -203,31 +200,30 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         }
         return;
     }
-    const bool is_fatal = (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0;
-    /* No script continues after its time limit. */
-    const bool is_in_soap = is_fatal && shim_current != NULL && !shim_current->timed_out && is_running_soap();
-    if (!is_in_soap) {
+    const bool is_failure = shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0;
+    /* SoapClient ends the bailout, and the script may catch its SoapFault; but no script continues after its time limit. */
+    const bool may_be_caught = is_failure && !shim_current->timed_out && is_running_soap();
+    if (is_failure && !may_be_caught) {
         note_failure(type, &record);
     }
     shorten_backtrace();
     error_in_progress = &record;
     const bool is_bailing_out = is_ours_to_bail_out(type);
     zend_execute_data *const frame = EG(current_execute_data);
-    if (!is_in_soap) {
+    if (!may_be_caught) {
         hide_frames_if_memory_is_exhausted(type);
     }
     /* Bails out if the error ends the script; the pointer into this frame must have been cleared by then. */
     zend_try {
         next_error_cb(is_bailing_out ? type | E_DONT_BAIL : type, file, line, message);
     } zend_catch {
-        /* SoapClient ends the bailout, and the script may catch its SoapFault. */
-        if (is_in_soap && EG(exception) == NULL) {
+        if (may_be_caught && EG(exception) == NULL) {
             note_failure(type, &record);
         }
         error_in_progress = NULL;
         zend_bailout();
     } zend_end_try();
-    if (is_in_soap) {
+    if (may_be_caught) {
         note_failure(type, &record);
     }
     EG(current_execute_data) = frame;
