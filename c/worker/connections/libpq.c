@@ -98,7 +98,8 @@ static void roll_back(PGconn *connection)
 
 static void for_each_persistent(void (*act)(PGconn *connection))
 {
-    const int type = zend_fetch_list_dtor_id("pgsql link persistent");
+    const bool has_any = zend_hash_num_elements(&EG(persistent_list)) > 0;
+    const int type = has_any ? zend_fetch_list_dtor_id("pgsql link persistent") : 0;
     zend_resource *resource = NULL;
     if (type == 0) {
         return;

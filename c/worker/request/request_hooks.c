@@ -27,14 +27,17 @@ static void begin(const shim_context *context)
     shim_stacks_forget();
 }
 
-/* Closes the request's own instances, and traces of persistent connections, in classic mode; in worker mode, requests do it (ending.c). Destructors have been
- * called. */
+/* Closes the request's own instances and ends traces of persistent connections, in classic mode; in worker mode, requests
+ * do it (ending.c). Destructors have been called. */
 static void end_instances(shim_context *context)
 {
     if (context->owner != NULL) {
         return;
     }
-    shim_libpq_untrace_persistent();
+    zend_try {
+        /* Flushes the trace, into a stream of the script. */
+        shim_libpq_untrace_persistent();
+    } zend_end_try();
     shim_own_instances_close(context);
     while (shim_own_instances_are_open(context)) {
         zend_object *volatile proxy = NULL;
