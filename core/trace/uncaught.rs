@@ -6,11 +6,11 @@ use memchr::memmem;
 
 const PREFIX: &[u8] = b"Uncaught ";
 
-/// What PHP writes between two exceptions: the last frame of one, and the announcement of the next.
+/// The text between two exceptions: the last frame of one, and the announcement of the next.
 const BETWEEN: &[u8] = b"{main}\n\nNext ";
 
-/// Removes the previous exceptions from the text of an uncaught one. PHP writes the innermost first, and the exception
-/// that was thrown, whose place an error record has, last. Other texts are returned as they are.
+/// Removes the previous exceptions from the text of an uncaught one. PHP writes the innermost exception first and the
+/// thrown one, to which the file and line of the record belong, last. Returns other texts unchanged.
 pub fn without_previous(text: &[u8]) -> Cow<'_, [u8]> {
     match text.starts_with(PREFIX).then(|| memmem::rfind(text, BETWEEN)).flatten() {
         Some(at) => Cow::Owned([PREFIX, &text[at + BETWEEN.len()..]].concat()),

@@ -48,7 +48,7 @@ void shim_overflow_report(void);
 /* Returns the end of the stack that the thread runs on, below which the protected pages begin; NULL if it is unknown. */
 const char *shim_overflow_end(void);
 
-/* ---- Libraries that would end the process (library_failures.c) ---- */
+/* ---- Libraries that would end the process, or stay locked (library_failures.c) ---- */
 
 /* Call after extensions have started, on the thread that starts PHP. */
 void shim_library_failures_install(void);

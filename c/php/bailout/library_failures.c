@@ -8,9 +8,9 @@
  * libgmp allocates outside of PHP's heap: gmp_pow(2, 1 << 40) would exhaust the memory of the machine. A single number
  * that exceeds memory_limit is refused, like a string of that size.
  *
- * libxml2 locks its catalogs for the whole process while it reads one. A document may name its own (`<?oasis-xml-catalog?>`),
- * and PHP reads it through streams: a bailout in a stream wrapper of a script would leave it locked. Catalogs that
- * documents name are therefore ignored; those of the system are not. */
+ * libxml2 locks its catalogs for the whole process while it reads one. A document may name another catalog
+ * (`<?oasis-xml-catalog?>`), and PHP reads it through streams: a bailout in a stream wrapper of a script would leave the
+ * catalogs locked. Those that documents name are therefore ignored; those of the system are not. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
