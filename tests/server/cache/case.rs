@@ -16,9 +16,11 @@ pub(super) const PAGE: (&str, &str) = (
     r"<?php
     if ($_SERVER['REQUEST_METHOD'] === 'DELETE') { echo 'deleted'; return; }
     $case = __DIR__ . '/' . $_GET['case'];
-    file_put_contents($case . '.runs', 'x', FILE_APPEND | LOCK_EX);
-    clearstatcache();
-    $run = filesize($case . '.runs');
+    $runs = fopen($case . '.runs', 'a');
+    flock($runs, LOCK_EX); // until it is closed: no two runs read the same number
+    fwrite($runs, 'x');
+    $run = fstat($runs)['size'];
+    fclose($runs);
     $is_bad = $run === (int) $_GET['bad'];
     [$end, $step] = [$_GET['end'], $_GET['step']];
     header('Cache-Control: ' . $_GET['lifetime']);

@@ -7,9 +7,11 @@ use svc_testing::client::{Client, Response, eventually};
 const PAGE: (&str, &str) = (
     "page.php",
     r"<?php
-    file_put_contents(__DIR__ . '/runs', 'x', FILE_APPEND | LOCK_EX);
-    clearstatcache();
-    $run = filesize(__DIR__ . '/runs');
+    $runs = fopen(__DIR__ . '/runs', 'a');
+    flock($runs, LOCK_EX); // until it is closed: no two runs read the same number
+    fwrite($runs, 'x');
+    $run = fstat($runs)['size'];
+    fclose($runs);
     $go = __DIR__ . '/go' . ($_GET['go'] ?? '');
     while (isset($_GET['hold']) && !file_exists($go)) { usleep(1000); clearstatcache(); }
     foreach ($_GET['h'] ?? [] as $field) header($field, false);

@@ -13,9 +13,11 @@ use svc_testing::http2::{Http2Client, head};
 const PAGE: (&str, &str) = (
     "page.php",
     r"<?php
-    file_put_contents(__DIR__ . '/runs', 'x', FILE_APPEND | LOCK_EX);
-    clearstatcache();
-    $run = filesize(__DIR__ . '/runs');
+    $runs = fopen(__DIR__ . '/runs', 'a');
+    flock($runs, LOCK_EX); // until it is closed: no two runs read the same number
+    fwrite($runs, 'x');
+    $run = fstat($runs)['size'];
+    fclose($runs);
     foreach ($_GET['h'] ?? [] as $field) header($field, false);
     if (isset($_GET['status'])) http_response_code((int) $_GET['status']);
     while (isset($_GET['hold']) && !file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); }
