@@ -515,7 +515,8 @@ pub const DESCRIPTOR_MIN: i32 = 1024;
 const _: () = assert!(RATE_TABLE_SETS.is_power_of_two(), "bits of a hash choose a set");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a legal target must fit into a legal head");
 const _: () = assert!(REPLY_GATHER_MAX < REPLY_MEMORY_MAX, "one handed-over part must fit the mailbox");
-const _: () = assert!(REPLY_PIECE_MAX as u64 <= REPLIES_MEMORY_MAX / 32, "no reply takes the others' memory");
+const _: () =
+    assert!(REPLY_PIECE_MAX as u64 <= REPLIES_MEMORY_MAX / 32, "no response takes the others' memory");
 const _: () = assert!(CODING_WINDOW_LOG <= CODING_WINDOW_LOG_MAX, "pages are readable wherever files are");
 const _: () = assert!(CODING_WINDOW_LOG > 16, "Brotli is many times slower in windows of 64 KiB and less");
 const _: () = assert!(PLUGIN_LATE_AFTER.as_secs() < PLUGIN_FAILED_AFTER.as_secs(), "late before failed");

@@ -8,19 +8,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use svc_core::connection::{
-    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Grant, Input, Peer, Rejected, Reply,
+    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Grant, Input, Peer, Rejected, Response,
     Sent, Stream, WireProtocol,
 };
 use svc_core::http::{Fields, HeadLimits};
 use svc_core::limits::{
     BODY_MEMORY_MAX, HEAD_BYTES_MAX, HTTP2_STREAMS_MAX, LINK_STEPS_MAX, OUTPUT_BYTES_MAX,
 };
-use svc_core::pool::{End, Origin, Part, ReplyHead};
+use svc_core::pool::{End, Origin, Part, ResponseHead};
 use svc_core::spool::{Share, Spool};
 use svc_core::sync::permits::Permits;
 use svc_core::time;
 
-/// The longest reply.
+/// The longest response.
 const REPLY_BYTES: usize = 70_000;
 
 /// The choices in the first bytes of a sample.
@@ -262,7 +262,7 @@ impl Owner {
         let stream = self.connection.stream(stream).expect("it is being served");
         match ask {
             Ask::Announce { head, length, head_only } => {
-                let ReplyHead { status, reason, fields, .. } = head;
+                let ResponseHead { status, reason, fields, .. } = head;
                 let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
                 let has_body = !head_only;
                 stream.announce(Announced { status, reason, fields, length, has_body, page: None, date });
@@ -271,7 +271,7 @@ impl Owner {
             Ask::BodyLate { .. } => stream.decide(Decision::Refuse(page(408)), now),
             Ask::BodyRefused(_) => stream.decide(Decision::Refuse(page(400)), now),
             Ask::Collect => {
-                let parts = reply(self.choices.answerer);
+                let parts = response(self.choices.answerer);
                 stream.collect(|_, into| {
                     into.extend(parts);
                     Share::default()
@@ -284,9 +284,9 @@ impl Owner {
                 }
                 let until = Some(now + Duration::from_secs(1));
                 stream.decide(Decision::Await { until }, now);
-                stream.note_reply();
+                stream.note_response();
             }
-            Ask::SendFile(_) | Ask::Slice(..) => panic!("no reply is on a disk"),
+            Ask::SendFile(_) | Ask::Slice(..) => panic!("no response is on a disk"),
             Ask::Spool(file, bytes) => {
                 assert!(bytes.len() <= BODY_MEMORY_MAX + 16_384, "{} bytes of a body were kept", bytes.len());
                 let file = match file.map_or_else(|| self.spool.create(), Ok) {
@@ -351,15 +351,15 @@ impl Owner {
     }
 }
 
-fn head(status: u16) -> ReplyHead {
-    ReplyHead { status, ..ReplyHead::bare(Origin::Server) }
+fn head(status: u16) -> ResponseHead {
+    ResponseHead { status, ..ResponseHead::bare(Origin::Server) }
 }
 
-fn page(status: u16) -> Reply {
-    Reply::whole(head(status), b"a page".to_vec())
+fn page(status: u16) -> Response {
+    Response::whole(head(status), b"a page".to_vec())
 }
 
-fn reply(answerer: u8) -> Vec<Part> {
+fn response(answerer: u8) -> Vec<Part> {
     let end = if answerer == 4 { End::Broken } else { End::Complete };
     let body = vec![b'x'; if answerer == 5 { REPLY_BYTES } else { 10 }];
     vec![Part::Interim(103, Fields::new()), Part::Head(head(200)), Part::Data(body), Part::End(end)]

@@ -53,9 +53,9 @@ mod probe;
 #[cfg(feature = "php")]
 mod purge;
 pub mod reload_report;
-mod reply_copy;
-mod reply_head;
 mod response;
+mod response_copy;
+mod response_head;
 mod run_as;
 mod running_instance;
 #[cfg(feature = "php")]

@@ -16,17 +16,17 @@ use std::sync::Arc;
 
 use svc_core::compress::{CodingDecision, EncoderPool, Levels, UncodedResponse, decide};
 use svc_core::config::Executor;
-use svc_core::dev::{DevReply, Failure};
+use svc_core::dev::{DevResponse, Failure};
 use svc_core::http::{MethodKind, NamedFile};
 use svc_core::limits::REPLY_GATHER_MAX;
-use svc_core::pool::{End, Exchange, Origin, Recording, RecordingEnd, ReplyHead};
+use svc_core::pool::{End, Exchange, Origin, Recording, RecordingEnd, ResponseHead};
 use svc_serve::Shared;
 
 use svc_ffi::{PhpHead, PhpOutcome};
 
 use crate::coded_body::{CodedBody, Urgency};
-use crate::reply_copy::ReplyCopy;
-use crate::reply_head::{FieldUse, plain_head, remove_connection_options, reply_head};
+use crate::response_copy::ResponseCopy;
+use crate::response_head::{FieldUse, plain_head, remove_connection_options, response_head};
 
 /// The stage of the response; see the diagram of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl ThreadContext {
 pub(crate) struct Response {
     exchange: Arc<Exchange>,
     stage: ResponseStage,
-    head: Option<ReplyHead>,
+    head: Option<ResponseHead>,
     gathered: Vec<u8>,
     /// Whether the method is HEAD: then bytes are counted and discarded.
     counts_only: bool,
@@ -67,9 +67,9 @@ pub(crate) struct Response {
     /// The body, once it is streamed compressed.
     coded: Option<CodedBody>,
     /// The copy for the response cache, once the head is known.
-    copy: Option<Box<ReplyCopy>>,
+    copy: Option<Box<ResponseCopy>>,
     /// Development's part in the response.
-    development: Option<Box<DevReply>>,
+    development: Option<Box<DevResponse>>,
     /// Whether an error has ended the script, although its process presents the response as complete.
     has_error: bool,
     /// Makes the response one of a failure: an error has ended the script before anything was sent.
@@ -91,7 +91,7 @@ impl Response {
             written_bytes: 0,
             coded: None,
             copy: None,
-            development: thread_context.shared.development.as_ref().map(DevReply::new),
+            development: thread_context.shared.development.as_ref().map(DevResponse::new),
             has_error: false,
             failure: None,
             exchange,
@@ -102,7 +102,7 @@ impl Response {
     /// Takes over the status and the headers from PHP.
     pub(crate) fn set_head(&mut self, head: &PhpHead<'_>) {
         if self.stage == ResponseStage::Gathering {
-            let mut own = reply_head(head, FieldUse::of(&self.thread_context.shared.config));
+            let mut own = response_head(head, FieldUse::of(&self.thread_context.shared.config));
             if self.exchange.request.recorder.is_some() {
                 remove_connection_options(head, &mut own.fields);
             }
@@ -117,7 +117,7 @@ impl Response {
             && let Ok(status) = u16::try_from(head.status)
         {
             // A disconnected client needs no interim response.
-            let _ = self.exchange.interim(status, reply_head(head, FieldUse::default()).fields);
+            let _ = self.exchange.interim(status, response_head(head, FieldUse::default()).fields);
         }
     }
 
@@ -190,7 +190,7 @@ impl Response {
             (ResponseStage::Ended, _) => {}
             (ResponseStage::Gathering, PhpOutcome::Aborted) if self.exchange.request.recorder.is_some() => {
                 // The client has left, and the output may be cut off.
-                ReplyCopy::give_up(&self.exchange, RecordingEnd::ClientLeft);
+                ResponseCopy::give_up(&self.exchange, RecordingEnd::ClientLeft);
                 self.complete(Origin::Script);
             }
             (ResponseStage::Gathering, PhpOutcome::Complete | PhpOutcome::Aborted) => {
@@ -204,7 +204,7 @@ impl Response {
             (ResponseStage::Gathering, PhpOutcome::TimeLimit) => self.complete(Origin::TimeLimit),
             (ResponseStage::Streaming, outcome) => {
                 if outcome == PhpOutcome::Aborted {
-                    ReplyCopy::give_up(&self.exchange, RecordingEnd::ClientLeft);
+                    ResponseCopy::give_up(&self.exchange, RecordingEnd::ClientLeft);
                 }
                 let is_of_failure =
                     self.failure.is_some() && matches!(outcome, PhpOutcome::Fatal | PhpOutcome::Lost);
@@ -225,7 +225,7 @@ impl Response {
     /// Ends the response because whatever runs the script has failed: with this status if nothing was sent.
     pub(crate) fn fail(&mut self, status: u16) {
         if self.stage == ResponseStage::Gathering {
-            self.head = Some(ReplyHead { status, ..plain_head() });
+            self.head = Some(ResponseHead { status, ..plain_head() });
             self.gathered = Vec::new();
             self.written_bytes = 0;
         }
@@ -247,7 +247,7 @@ impl Response {
 
     /// Makes the server resolve the path of the request again.
     fn leave_to_the_path(&self) {
-        let head = ReplyHead { file: Some(NamedFile::Requested), ..ReplyHead::bare(Origin::Server) };
+        let head = ResponseHead { file: Some(NamedFile::Requested), ..ResponseHead::bare(Origin::Server) };
         // A client that has left gets no response.
         let _ = self.exchange.complete(head, Vec::new());
     }
@@ -322,15 +322,15 @@ impl Response {
     }
 
     /// Passes the head to the response cache. Returns false if the cache answers instead of the script.
-    fn begin_copy(&mut self, head: &ReplyHead) -> bool {
+    fn begin_copy(&mut self, head: &ResponseHead) -> bool {
         let Some(recorder) = &self.exchange.request.recorder else { return true };
         let recording = recorder.begin(head);
         self.copy = match recording {
             Recording::UpTo(_) if self.is_of_error(head) => {
-                ReplyCopy::give_up(&self.exchange, RecordingEnd::Failed);
+                ResponseCopy::give_up(&self.exchange, RecordingEnd::Failed);
                 None
             }
-            Recording::UpTo(bytes) => Some(Box::new(ReplyCopy::new(head, bytes))),
+            Recording::UpTo(bytes) => Some(Box::new(ResponseCopy::new(head, bytes))),
             Recording::Nothing | Recording::Replaced => None,
         };
         recording != Recording::Replaced
@@ -338,12 +338,12 @@ impl Response {
 
     /// Returns whether an error may have ended the script. A process that logs its errors elsewhere does not report them,
     /// but PHP sends 500 unless it displays them (php_error_cb in php-src main/main.c).
-    fn is_of_error(&self, head: &ReplyHead) -> bool {
+    fn is_of_error(&self, head: &ResponseHead) -> bool {
         self.has_error || (self.is_of_other_process() && head.status == 500)
     }
 
     /// Returns whether the length of the body for GET is unknown: PHP in another process writes no body for HEAD.
-    fn has_unknown_length(&self, head: &ReplyHead, origin: Origin) -> bool {
+    fn has_unknown_length(&self, head: &ResponseHead, origin: Origin) -> bool {
         self.counts_only
             && self.written_bytes == 0
             && head.content_length.is_none()
@@ -360,7 +360,7 @@ impl Response {
         self.stage = ResponseStage::Ended;
         self.gathered = Vec::new();
         // A client that has left gets no response.
-        let _ = self.exchange.complete(ReplyHead::replaced(), Vec::new());
+        let _ = self.exchange.complete(ResponseHead::replaced(), Vec::new());
         true
     }
 
@@ -442,7 +442,7 @@ impl Response {
         let _ = self.exchange.complete(head, body);
     }
 
-    fn decide(&self, head: &ReplyHead, length: Option<u64>) -> CodingDecision {
+    fn decide(&self, head: &ResponseHead, length: Option<u64>) -> CodingDecision {
         // The page that a 304 stands for was not generated.
         let length = length.filter(|_| head.status != 304);
         let subject = UncodedResponse { status: head.status, fields: &head.fields, length };
@@ -492,7 +492,7 @@ impl Response {
 }
 
 /// Sets the origin. A failure has a status from 500 on, and neither a file nor the length that the script has announced.
-fn set_origin(head: &mut ReplyHead, origin: Origin) {
+fn set_origin(head: &mut ResponseHead, origin: Origin) {
     head.origin = origin;
     if origin == Origin::Script {
         return;

@@ -47,7 +47,7 @@ pub(crate) struct RunningRequest {
 }
 
 impl RunningRequest {
-    /// Begins the reply of a claimed exchange.
+    /// Begins the response of a claimed exchange.
     pub(crate) fn new(exchange: &Arc<Exchange>, thread_context: &Rc<ThreadContext>) -> Self {
         if let Some(span) = &exchange.request.span {
             span.note(|notes| notes.worker_id = Some(thread_context.slot));
@@ -82,7 +82,7 @@ impl RunningRequest {
         Arc::clone(&self.script)
     }
 
-    /// Begins the reply of an exchange that a persistent worker has claimed.
+    /// Begins the response of an exchange that a persistent worker has claimed.
     pub(crate) fn of_claim(claim: Claim<Exchange>, thread_context: &Rc<ThreadContext>) -> Self {
         let mut running = Self::new(claim.job(), thread_context);
         claim.run();
@@ -90,9 +90,9 @@ impl RunningRequest {
         running
     }
 
-    /// Ends the reply according to how the script ended.
+    /// Ends the response according to how the script ended.
     pub(crate) fn end(&mut self, outcome: PhpOutcome) {
-        // Taken before the reply is sent, so that the request does not end before its child spans.
+        // Taken before the response is sent, so that the request does not end before its child spans.
         let ended_at = self.exchange.request.span.as_ref().map(|_| time::now());
         self.response.end(outcome);
         if let Some(ended_at) = ended_at.filter(|_| !std::mem::replace(&mut self.has_ended, true)) {

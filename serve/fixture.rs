@@ -13,7 +13,7 @@ use svc_core::time;
 pub(super) struct Nobody;
 
 impl Notify for Nobody {
-    fn reply_ready(&self, _key: StreamKey) {}
+    fn response_ready(&self, _key: StreamKey) {}
 }
 
 impl PoolEvents<Exchange> for Nobody {

@@ -77,7 +77,7 @@ pub struct Shared {
     pub helpers: Arc<HelperThreads>,
     /// Decides which requests are recorded, and takes their spans; `None` without tracing.
     pub tracer: Option<Arc<Tracer>>,
-    /// The files for long bodies and replies.
+    /// The files for long bodies and responses.
     pub spool: Spool,
     /// The cache of responses of scripts, if there is one.
     pub cache: Option<Arc<ResponseCache>>,

@@ -94,23 +94,23 @@ impl Collector {
     /// Returns the value of an instant query with one result.
     pub fn query(&self, query: &str) -> Option<f64> {
         let query: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let reply = self.get(&format!("/api/v1/query?query={query}"))?;
-        reply["data"]["result"][0]["value"][1].as_str()?.parse().ok()
+        let response = self.get(&format!("/api/v1/query?query={query}"))?;
+        response["data"]["result"][0]["value"][1].as_str()?.parse().ok()
     }
 
     /// Returns whether an instant query is valid and has a numeric result.
     pub fn finds(&self, query: &str) -> bool {
         let query: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let Some(reply) = self.get(&format!("/api/v1/query?query={query}")) else { return false };
-        assert_eq!(reply["status"], "success", "{reply}");
-        let mut results = reply["data"]["result"].as_array().into_iter().flatten();
+        let Some(response) = self.get(&format!("/api/v1/query?query={query}")) else { return false };
+        assert_eq!(response["status"], "success", "{response}");
+        let mut results = response["data"]["result"].as_array().into_iter().flatten();
         results.any(|one| one["value"][1].as_str().is_some_and(|value| value != "NaN"))
     }
 
     /// Returns the names of the firing alerts, each with its instance.
     pub fn firing(&self) -> std::collections::BTreeSet<(String, String)> {
-        let reply = self.get("/api/v1/alerts").unwrap_or_default();
-        let alerts = reply["data"]["alerts"].as_array().into_iter().flatten();
+        let response = self.get("/api/v1/alerts").unwrap_or_default();
+        let alerts = response["data"]["alerts"].as_array().into_iter().flatten();
         let firing = alerts.filter(|alert| alert["state"] == "firing");
         let label =
             |alert: &serde_json::Value, name: &str| alert["labels"][name].as_str().unwrap_or("").to_owned();

@@ -1,6 +1,6 @@
 //! One response on its way into the cache.
 //!
-//! The worker that runs the script reports the reply to the fill ([`ReplyRecorder`]); the I/O thread of the client reports
+//! The worker that runs the script reports the response to the fill ([`ResponseRecorder`]); the I/O thread of the client reports
 //! a request that ends without a worker. The first of these events ends the flight and releases its followers. Dropping
 //! the fill ends it, too.
 //!
@@ -25,7 +25,7 @@ use super::response_cache::{Release, ResponseCache};
 use super::storable::{RequestTraits, Unstorable, check};
 use super::tag::CacheTag;
 use crate::http::{Fields, Head};
-use crate::pool::{Origin, RecordedReply, Recording, RecordingEnd, ReplyHead, ReplyRecorder};
+use crate::pool::{Origin, RecordedResponse, Recording, RecordingEnd, ResponseHead, ResponseRecorder};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -114,7 +114,7 @@ impl Fill {
     /// Handles a failed script: the stale response answers, where it may.
     fn fail(&self, status: u16) -> Recording {
         let Some(lead) = self.take_lead() else {
-            // A worker that has just replaced its reply has not sent that yet.
+            // A worker that has just replaced its response has not sent the replacement yet.
             let is_replaced = self.state.lock().replacement.is_some();
             return if is_replaced { Recording::Replaced } else { Recording::Nothing };
         };
@@ -131,7 +131,7 @@ impl Fill {
     }
 
     /// Handles a 304 to a request that validates a stored response.
-    fn renew(&self, lead: &Lead, stale: &StoredEntry, head: &ReplyHead) -> Recording {
+    fn renew(&self, lead: &Lead, stale: &StoredEntry, head: &ResponseHead) -> Recording {
         let at = self.received_at();
         let fields = stale.updated_fields(&head.fields);
         let is_storable = self.may_renew(stale, &fields);
@@ -157,7 +157,7 @@ impl Fill {
     }
 
     /// Decides whether the response may be stored, by its head, as if it had this status.
-    fn check(&self, head: &ReplyHead, status: u16) -> Result<(), Unstorable> {
+    fn check(&self, head: &ResponseHead, status: u16) -> Result<(), Unstorable> {
         let options = &self.cache.settings.entries;
         let directives = Directives::of(&head.fields);
         let has_default = !options.freshness.default_ttl.is_zero();
@@ -170,7 +170,7 @@ impl Fill {
     }
 
     /// Ends the flight of a response that answers the range or the conditions of its client: others may get a whole one.
-    fn end_partial(&self, lead: &Lead, head: &ReplyHead) {
+    fn end_partial(&self, lead: &Lead, head: &ResponseHead) {
         let hides_storable =
             head.status == 304 && lead.conditions == ClientConditions::Sent && self.check(head, 200).is_ok();
         let (release, remembered) = if hides_storable {
@@ -182,13 +182,13 @@ impl Fill {
     }
 }
 
-impl ReplyRecorder for Fill {
+impl ResponseRecorder for Fill {
     fn start(&self) {
         let now = time::now();
         self.state.lock().started.get_or_insert(now);
     }
 
-    fn begin(&self, head: &ReplyHead) -> Recording {
+    fn begin(&self, head: &ResponseHead) -> Recording {
         if head.origin != Origin::Script || head.status >= 500 {
             let can_be_replaced = {
                 let state = self.state.lock();
@@ -223,12 +223,12 @@ impl ReplyRecorder for Fill {
         Recording::Nothing
     }
 
-    fn complete(&self, request: &Head, reply: RecordedReply) -> bool {
+    fn complete(&self, request: &Head, response: RecordedResponse) -> bool {
         let Some(lead) = self.take_lead() else { return false };
         let at = self.received_at();
-        let RecordedReply { status, reason, fields, body } = reply;
-        let response = ReceivedResponse { status, reason, fields, body: Bytes::from(body), at };
-        let entry = StoredEntry::new(request, response, &self.cache.settings.entries);
+        let RecordedResponse { status, reason, fields, body } = response;
+        let received = ReceivedResponse { status, reason, fields, body: Bytes::from(body), at };
+        let entry = StoredEntry::new(request, received, &self.cache.settings.entries);
         let entry = Arc::new(if self.request.is_proxied { entry.for_proxy(request) } else { entry });
         if !entry.is_useful() {
             self.cache.end(&lead, &Release::Gate, Remembered::Unstorable, at.now);
@@ -314,7 +314,7 @@ mod tests {
         fill.start();
         let mut fields = Fields::new();
         fields.push(b"Cache-Control", b"max-age=3600").unwrap();
-        fill.complete(&head(), RecordedReply { status: 200, reason: None, fields, body: Vec::new() });
+        fill.complete(&head(), RecordedResponse { status: 200, reason: None, fields, body: Vec::new() });
         let Consulted::Fresh(entry) = ask(&cache) else { panic!("it is stored") };
         assert!((30..1000).contains(&entry.age_seconds(time::now())));
     }

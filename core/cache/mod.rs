@@ -25,7 +25,7 @@
 //! | `partition` | requests, responses, purges | which requests are answered, run or wait |
 //! | `recent_keys`, `purges` | | the recent past of a partition |
 //! | `response_cache` | | all partitions, behind their locks |
-//! | `fill` | the reply of a script | a stored response, and released followers |
+//! | `fill` | the response of a script | a stored response, and released followers |
 //! | `outcome` | | the outcome of a request, as spelled in the access log and the metrics |
 
 mod directives;

@@ -104,7 +104,7 @@ impl Follower {
 
     fn release(&self, release: Release) {
         *self.released.lock() = Some(release);
-        self.notify.reply_ready(self.stream);
+        self.notify.response_ready(self.stream);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::http::{Fields, Version};
 
 use super::command::{Announced, Sent};
 use super::output::Output;
-use super::reply::Frame;
+use super::response::Frame;
 use super::spares;
 use super::stream::{Pause, Stream, StreamProtocol};
 

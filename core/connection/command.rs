@@ -5,12 +5,12 @@
 use std::time::{Duration, Instant};
 
 use crate::http::{BodyError, BodyFraming, Fields, Head, HeadError, HeadLimits, RequestLine};
-use crate::pool::{Body, ReplyHead};
+use crate::pool::{Body, ResponseHead};
 use crate::spool::SpoolFile;
 use crate::sync::permits::{Permit, Permits};
 use crate::sync::primitive::Arc;
 
-use super::reply::Reply;
+use super::response::Response;
 use super::source::Source;
 
 /// The limits of a connection, in bytes and in time. Shared by all connections of a port.
@@ -148,7 +148,7 @@ pub enum Ask {
     /// Complete the head of the response, then call [`announce`](super::Stream::announce) at once.
     Announce {
         /// The head.
-        head: ReplyHead,
+        head: ResponseHead,
         /// The length of the body, if it is known.
         length: Option<u64>,
         /// The request was `HEAD`.
@@ -163,40 +163,40 @@ pub enum Ask {
     },
     /// Respond: the body is malformed or too long. Expects [`Decision::Refuse`].
     BodyRefused(BodyError),
-    /// Take the available parts of the reply: [`collect`](super::Stream::collect).
+    /// Take the available parts of the response: [`collect`](super::Stream::collect).
     Collect,
-    /// Queue the request with its body; then [`Decision::Await`] the reply, or [`Decision::Respond`].
+    /// Queue the request with its body; then [`Decision::Await`] the response, or [`Decision::Respond`].
     Offer {
         /// The complete body.
         body: Body,
         /// The peer has gone already.
         client_gone: bool,
     },
-    /// Respond with the file named in the head: [`Decision::Respond`]. Until then, the current reply is on hold.
-    SendFile(ReplyHead),
+    /// Respond with the file named in the head: [`Decision::Respond`]. Until then, the current response is on hold.
+    SendFile(ResponseHead),
     /// Append these bytes to this file, or to a new one; then [`spooled`](super::Stream::spooled) or
     /// [`spool_refused`](super::Stream::spool_refused).
     Spool(Option<SpoolFile>, Vec<u8>),
     /// Read this many bytes of the source at this offset; then call [`sliced`](super::Stream::sliced).
     Slice(Source, u64, usize),
-    /// The time limit for the reply has passed. The wait continues unless the owner decides otherwise.
+    /// The time limit for the response has passed. The wait continues unless the owner decides otherwise.
     WaitOver,
 }
 
 /// The owner's decision about a request.
 #[derive(Debug)]
 pub enum Decision {
-    /// Send this reply. The unread rest of the body is discarded.
-    Respond(Reply),
-    /// Wait for the reply; its parts are announced by [`note_reply`](super::Stream::note_reply).
+    /// Send this response. The unread rest of the body is discarded.
+    Respond(Response),
+    /// Wait for the response; its parts are announced by [`note_response`](super::Stream::note_response).
     Await {
         /// When to send [`Ask::WaitOver`].
         until: Option<Instant>,
     },
     /// Read the body.
     ReadBody,
-    /// Send this reply without waiting for the rest of the body; an HTTP/1 connection closes after it.
-    Refuse(Reply),
+    /// Send this response without waiting for the rest of the body; an HTTP/1 connection closes after it.
+    Refuse(Response),
 }
 
 /// A request whose head was read.
@@ -275,7 +275,7 @@ pub struct Announced {
     pub length: Option<u64>,
     /// Whether the body's bytes follow.
     pub has_body: bool,
-    /// A body that replaces the body of the reply.
+    /// A body that replaces the body of the response.
     pub page: Option<Vec<u8>>,
     /// The value of `Date`, used unless `fields` contains one.
     pub date: [u8; 29],

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use crate::files::BodyPiece;
 use crate::http::HeadLimits;
 use crate::limits::HTTP2_WINDOW_PERMITS;
-use crate::pool::{End, Origin, Part, ReplyHead};
+use crate::pool::{End, Origin, Part, ResponseHead};
 use crate::spool::{Share, Spool};
 use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
 
 use super::{
     Announced, Ask, Command, Connection, ConnectionTerms, Decision, Ended, Grant, Incoming, Input, Peer,
-    Reply, Sent, Stream,
+    Response, Sent, Stream,
 };
 
 /// A connection whose requests are identified by their stream IDs.
@@ -115,9 +115,9 @@ impl Bench {
         self.connection.handle(input, self.now);
     }
 
-    /// Delivers parts of a reply from a worker.
+    /// Delivers parts of a response from a worker.
     pub(super) fn give(&mut self, stream: u32, parts: Vec<Part>) -> Rest {
-        self.stream(stream).note_reply();
+        self.stream(stream).note_response();
         self.mailbox = parts;
         let rest = self.turn();
         assert!(self.mailbox.is_empty(), "they were not collected");
@@ -181,8 +181,8 @@ impl Bench {
         }
     }
 
-    fn announce(&mut self, stream: u32, head: ReplyHead, length: Option<u64>, head_only: bool) {
-        let ReplyHead { status, reason, fields, .. } = head;
+    fn announce(&mut self, stream: u32, head: ResponseHead, length: Option<u64>, head_only: bool) {
+        let ResponseHead { status, reason, fields, .. } = head;
         let has_body = !head_only && !crate::http::status::is_bodiless(status);
         let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
         let announced = Announced { status, reason, fields, length, has_body, page: None, date };
@@ -212,31 +212,31 @@ impl Bench {
     }
 }
 
-/// Creates a complete reply.
-pub(super) fn answer(body: &str) -> Reply {
+/// Creates a complete response.
+pub(super) fn answer(body: &str) -> Response {
     let Part::Head(head) = head(None) else { unreachable!("it is one") };
-    Reply::whole(head, body.as_bytes().to_vec())
+    Response::whole(head, body.as_bytes().to_vec())
 }
 
-/// Creates a reply with `len` bytes of a file.
-pub(super) fn file(len: u64) -> Reply {
+/// Creates a response with `len` bytes of a file.
+pub(super) fn file(len: u64) -> Response {
     let Part::Head(head) = head(Some(len)) else { unreachable!("it is one") };
     let file = Arc::new(tempfile::tempfile().expect("a file"));
     let memory = Spool::new(std::env::temp_dir(), 0);
-    Reply::pieces(head, vec![BodyPiece::File(file, 0..len)], &memory)
+    Response::pieces(head, vec![BodyPiece::File(file, 0..len)], &memory)
 }
 
-/// Creates the head of a reply.
+/// Creates the head of a response.
 pub(super) fn head(content_length: Option<u64>) -> Part {
-    Part::Head(ReplyHead { content_length, ..ReplyHead::bare(Origin::Script) })
+    Part::Head(ResponseHead { content_length, ..ResponseHead::bare(Origin::Script) })
 }
 
-/// Creates a body part of a reply.
+/// Creates a body part of a response.
 pub(super) fn data(text: &str) -> Part {
     Part::Data(text.as_bytes().to_vec())
 }
 
-/// Creates the end of a reply.
+/// Creates the end of a response.
 pub(super) fn end() -> Part {
     Part::End(End::Complete)
 }

@@ -400,7 +400,7 @@ impl<R> Http1<R> {
         } else if may_send && (peer.is_readable || !peer.is_closed) {
             self.state = Http1State::Lingering(Box::new(Lingering::new(is_whole, leftover)));
         }
-        let sent_bytes = stream.reply_bytes();
+        let sent_bytes = stream.response_bytes();
         self.ended = Some(stream);
         Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: false, is_whole })
     }
@@ -408,7 +408,7 @@ impl<R> Http1<R> {
     fn step_aborting(&mut self) -> Option<Command> {
         let over = Http1State::Over { is_whole: false };
         let Http1State::Aborting(stream) = std::mem::replace(&mut self.state, over) else { return None };
-        let sent_bytes = stream.reply_bytes().saturating_sub(self.buffers.unsent());
+        let sent_bytes = stream.response_bytes().saturating_sub(self.buffers.unsent());
         self.ended = Some(stream);
         Some(Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: true, is_whole: false }))
     }
@@ -453,10 +453,10 @@ impl<R> Http1<R> {
         }
         match &self.state {
             Http1State::Serving(stream) => {
-                // Unread output, such as `100 Continue`, must not extend the wait for the reply: the peer may have sent
+                // Unread output, such as `100 Continue`, must not extend the wait for the response: the peer may have sent
                 // its body without reading it.
                 if let Some((timer, at)) = stream.timer(terms.body_timeout)
-                    && (timer == Timer::Reply || !has_unread_output)
+                    && (timer == Timer::Response || !has_unread_output)
                 {
                     timers.set(timer, at);
                 }
@@ -494,7 +494,7 @@ impl<R> Http1<R> {
     fn on_timeout(&mut self, timer: Timer) {
         match (timer, &mut self.state) {
             (Timer::Exchange | Timer::Write, _) => self.abort(),
-            (Timer::Body | Timer::Reply, Http1State::Serving(stream)) => stream.on_timeout(),
+            (Timer::Body | Timer::Response, Http1State::Serving(stream)) => stream.on_timeout(),
             (Timer::Header, _) => self.state = Http1State::Refusing(Rejected::Late),
             (Timer::Linger, Http1State::Lingering(lingering)) => {
                 self.state = Http1State::Over { is_whole: lingering.is_whole };

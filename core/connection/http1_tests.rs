@@ -4,7 +4,7 @@ use crate::connection::harness::{Bench, Rest, answer, file, seconds};
 use crate::connection::{Ask, Decision, Input};
 use crate::http::NamedFile;
 use crate::limits::{DISK_SLICE_BYTES, LINK_STEPS_MAX, STEP_BYTES};
-use crate::pool::{End, Origin, Part, ReplyHead};
+use crate::pool::{End, Origin, Part, ResponseHead};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
@@ -149,17 +149,17 @@ fn serving_says_that_it_goes_on_when_the_body_is_wanted() {
 }
 
 #[test]
-fn a_reply_that_names_a_file_waits_for_another_in_its_place() {
+fn a_response_that_names_a_file_waits_for_another_in_its_place() {
     let mut bench = serving(GET);
     bench.decide(0, Decision::ReadBody);
     bench.decide(0, Decision::Await { until: None });
-    let mut head = ReplyHead::bare(Origin::Script);
+    let mut head = ResponseHead::bare(Origin::Script);
     head.file = Some(NamedFile::Uri(b"/a"[..].into()));
     bench.asked.clear();
     bench.give(0, vec![Part::Head(head), Part::Data(b"own".to_vec()), Part::End(End::Complete)]);
     let Some((0, Ask::SendFile(head))) = bench.asked.pop() else { panic!("it asks for the file") };
-    assert!(head.file.is_some() && bench.text().is_empty() && !bench.stream(0).has_reply());
-    bench.stream(0).note_reply();
+    assert!(head.file.is_some() && bench.text().is_empty() && !bench.stream(0).has_response());
+    bench.stream(0).note_response();
     assert_eq!(bench.turn(), Rest::Wait, "nothing else is asked until it is there");
     bench.decide(0, Decision::Respond(answer("the file")));
     assert!(bench.text().ends_with("\r\n\r\nthe file"), "{}", bench.text());

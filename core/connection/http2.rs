@@ -338,7 +338,7 @@ impl<R> Http2<R> {
         let is_out = self.sent.is_some_and(|sent| sent.is_all);
         if is_out
             && matches!(self.stage, Http2Stage::Over)
-            && !(peer.is_there() && self.streams.await_replies())
+            && !(peer.is_there() && self.streams.await_responses())
         {
             self.close(peer, now);
             return Http2TurnEnd::Again;

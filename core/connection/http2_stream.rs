@@ -1,12 +1,12 @@
 //! One HTTP/2 stream: its request, and how far its response has been sent.
 //!
-//! The stream ends once the socket has accepted its last frame. A reply that breaks off ends in a reset, after all
+//! The stream ends once the socket has accepted its last frame. A response that breaks off ends in a reset, after all
 //! before it was sent. The stream does not touch the connection.
 //!
 //! ```text
-//!   Partial ──reply has ended──▶ Handed ──library is done──▶ Written
+//!   Partial ──response has ended──▶ Handed ──library is done──▶ Written
 //!      │└──broken off──▶ Breaking ──▲
-//!      └──its head was all, and is out; reply has ended──▶ (finished)
+//!      └──its head was all, and is out; response has ended──▶ (finished)
 //! ```
 
 use std::time::Instant;
@@ -48,10 +48,9 @@ pub(super) struct OpenStream<R> {
 /// How much of the response the library has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResponseDelivery {
-    /// A part; the reply has not ended. With `is_out`, the client has all of the response, for example the head for
-    /// `HEAD`.
+    /// A part; the worker has not ended it. With `is_out`, the client has all of it, for example the head for `HEAD`.
     Partial { is_out: bool },
-    /// Everything, but the reply was broken off: the stream is reset once this is sent, because a reset makes the
+    /// Everything, but the response was broken off: the stream is reset once this is sent, because a reset makes the
     /// library drop unsent frames.
     Breaking,
     /// Everything; with `is_whole`, the body is as long as announced.
@@ -99,7 +98,7 @@ impl<R> OpenStream<R> {
         self.transfer.alarm.wake_part();
     }
 
-    /// Returns whether the client has the whole response while the reply continues.
+    /// Returns whether the client has the whole response, which its worker has not ended.
     pub(super) fn is_out(&self) -> bool {
         self.delivery == ResponseDelivery::Partial { is_out: true }
     }
@@ -256,7 +255,7 @@ impl<R> OpenStream<R> {
         }
     }
 
-    /// The whole reply is in the output: sends the rest as far as the client's window allows.
+    /// The whole response is in the output: sends the rest as far as the client's window allows.
     fn end(&mut self, end: End, now: Instant) -> StreamOutcome {
         if self.is_out() {
             return StreamOutcome::Finished;
@@ -283,7 +282,7 @@ impl<R> OpenStream<R> {
 
     /// Resets the stream once everything before was sent.
     fn break_off(&mut self) -> StreamOutcome {
-        if self.transfer.heads_unwritten == 0 && self.sent_bytes == self.stream.reply_bytes() {
+        if self.transfer.heads_unwritten == 0 && self.sent_bytes == self.stream.response_bytes() {
             self.transfer.reset(Reason::INTERNAL_ERROR);
             self.delivery = ResponseDelivery::Handed { is_whole: false };
         }
@@ -308,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn partial_is_out_before_its_reply_has_ended() {
+    fn partial_is_out_before_its_response_has_ended() {
         // The client has the whole response, a head, long before the script ends.
         for last in [End::Complete, End::Broken] {
             let mut bench = waiting("HEAD");

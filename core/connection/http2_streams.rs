@@ -131,8 +131,8 @@ impl<R> Http2Streams<R> {
         Some(&mut open.stream)
     }
 
-    /// Returns whether a reply continues although its client has the whole response.
-    pub(super) fn await_replies(&self) -> bool {
+    /// Returns whether a client has the whole response, which its worker has not ended.
+    pub(super) fn await_responses(&self) -> bool {
         self.open.values().any(|open| open.is_out())
     }
 
@@ -326,7 +326,7 @@ impl<R> Http2Streams<R> {
                 open.note_written();
                 self.open.insert(id, open);
             } else if open.is_out() {
-                // The library considers the stream finished; the reply continues unless the client leaves.
+                // The library considers the stream finished; the worker continues unless the client leaves.
                 self.open.insert(id, open);
             } else {
                 self.held -= open.held();

@@ -57,7 +57,7 @@ fn greeting_that_ends_within_a_frame_is_late_like_a_head() {
 }
 
 #[test]
-fn open_answers_streams_as_their_replies_come() {
+fn open_answers_streams_as_their_responses_come() {
     let mut bench = open();
     bench.send(&[request(1, "GET", true), request(3, "GET", true)].concat());
     frames(&mut bench);
@@ -300,7 +300,7 @@ impl Uploader {
         trips
     }
 
-    /// Processes all bytes from the server at once; returns the reply of the client.
+    /// Processes all bytes from the server at once; returns the response of the client.
     fn receive(&mut self, bench: &mut Bench, of_stream: &mut i64) -> Vec<u8> {
         let (sent, mut answers) = (std::mem::take(&mut bench.taken), Vec::new());
         let mut rest = &sent[..];

@@ -1,6 +1,6 @@
 //! The bytes of one HTTP/2 stream in both directions, and the library's handles.
 //!
-//! Output that the client's window does not yet allow waits here, up to [`HTTP2_OUTPUT_BYTES_MAX`], and stops the reply
+//! Output that the client's window does not yet allow waits here, up to [`HTTP2_OUTPUT_BYTES_MAX`], and stops the response
 //! meanwhile. A file is read only as far as the client's window and the connection's room allow. A body is read only as
 //! fast as it can be stored, and the client's window follows.
 
@@ -19,7 +19,7 @@ use crate::sync::primitive::Arc;
 use super::command::Announced;
 use super::output::Output;
 use super::ready::Alarm;
-use super::reply::Frame;
+use super::response::Frame;
 use super::stream::{Pause, Stream, StreamProtocol};
 
 /// The bytes of a stream in both directions.

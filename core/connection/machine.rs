@@ -142,7 +142,7 @@ impl<R> Connection<R> {
     }
 
     /// Returns the number of bytes that the connection itself buffers: unsent responses and unread request bodies. The
-    /// buffers of replies are counted in [shares](crate::spool::Share) of the reply memory.
+    /// buffers of responses are counted in [shares](crate::spool::Share) of the response memory.
     pub fn copied_bytes(&mut self) -> u64 {
         match &mut self.protocol {
             Protocol::Http1(_) => 0,

@@ -2,7 +2,7 @@
 //!
 //! A [`Connection`] owns no socket, clock, thread or counter. Its owner passes it [inputs](Input), polls the next action
 //! ([`poll_command`](Connection::poll_command)), handles each request ([`stream`](Connection::stream)), and writes the
-//! pending output. HTTP/1 requests are answered one after the other, in order; HTTP/2 requests as their replies arrive.
+//! pending output. HTTP/1 requests are answered one after the other, in order; HTTP/2 requests as their responses arrive.
 //! Each request that [began](Connection::begin) ends in exactly one [`Command::Ended`], whatever happens to the
 //! connection. The memory that a peer can occupy is bounded, and an idle HTTP/1 connection holds no buffers: the
 //! connections of a thread share them.
@@ -17,8 +17,8 @@
 //! | `http1`, `http2` | the protocols |
 //! | `buffers` | the input and output of an HTTP/1 connection |
 //! | `lingering` | the end of a connection whose peer may still be sending |
-//! | `stream`, `body_reader`, `reply` | one request, its body, and the reply to it |
-//! | `output`, `source` | pending output, and where the bytes of a reply are |
+//! | `stream`, `body_reader`, `response` | one request, its body, and the response to it |
+//! | `output`, `source` | pending output, and where the bytes of a response are |
 //! | `http2_head`, `http2_stream`, `http2_streams` | the parts of HTTP/2: a head, a stream, all streams |
 //! | `http2_transfer` | the bytes of an HTTP/2 stream in both directions |
 //! | `http2_uploads`, `upload_window` | the receive windows of HTTP/2 |
@@ -62,7 +62,7 @@ mod lingering;
 mod machine;
 mod output;
 mod ready;
-mod reply;
+mod response;
 mod source;
 mod spares;
 mod stream;
@@ -75,7 +75,7 @@ pub use command::{
 };
 pub use machine::Connection;
 pub use output::{Front, Output};
-pub use reply::Reply;
+pub use response::Response;
 pub use source::Source;
 pub use stream::Stream;
 pub use timers::{Armed, Deadlines};

@@ -10,6 +10,6 @@ use crate::sync::primitive::Arc;
 pub enum Source {
     /// A file of the site.
     File(Arc<File>),
-    /// A spooled reply.
+    /// A spooled response.
     Spool(Arc<SpoolFile>),
 }

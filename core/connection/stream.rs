@@ -6,7 +6,7 @@
 //! in the same way, so that code is here.
 //!
 //! ```text
-//!   Routing ──ReadBody──▶ ReadingBody ──complete──▶ Waiting ──parts──▶ Replying ──▶ (its protocol ends it)
+//!   Routing ──ReadBody──▶ ReadingBody ──complete──▶ Waiting ──parts──▶ Responding ──▶ (its protocol ends it)
 //!      │                      └──Refuse───────────────│──────────────▶ │
 //!      └──Respond, Refuse───────────────────────────Respond──────────▶ │
 //! ```
@@ -23,7 +23,7 @@ use crate::spool::{Share, SpoolError, SpoolFile};
 use super::body_reader::{BodyReader, BodyStep};
 use super::command::{Announced, Ask, Decision, Grant};
 use super::output::Output;
-use super::reply::{Frame, Reply, ReplyStep};
+use super::response::{Frame, Response, ResponseStep};
 use super::timers::Timer;
 
 /// A request being served. Calls that come late, for a phase that is over, have no effect.
@@ -70,10 +70,10 @@ enum StreamPhase {
     Routing(BodyReader),
     /// The body is being read.
     ReadingBody(IncomingBody),
-    /// Offered; no part of the reply has arrived. With `has_parts`, the owner has announced some.
+    /// Offered; no part of the response has arrived. With `has_parts`, the owner has announced some.
     Waiting { until: Option<Instant>, has_parts: bool },
-    /// The reply is being sent.
-    Replying(Reply),
+    /// The response is being sent.
+    Responding(Response),
 }
 
 /// An event that interrupts the steps.
@@ -135,7 +135,7 @@ pub(super) enum Pause {
     Ask(Ask),
     /// Wait for the owner, the peer or the deadline.
     Blocked,
-    /// The reply has ended; all of it is in the output.
+    /// The response has ended; all of it is in the output.
     End(End),
     /// The peer has gone.
     Lost,
@@ -218,9 +218,9 @@ impl<R> Stream<R> {
     pub fn decide(&mut self, decision: Decision, now: Instant) {
         (self.interruption, self.announced) = (None, None);
         match decision {
-            Decision::Respond(reply) => {
+            Decision::Respond(response) => {
                 if let StreamPhase::Routing(reader) | StreamPhase::ReadingBody(IncomingBody { reader, .. }) =
-                    std::mem::replace(&mut self.phase, StreamPhase::Replying(reply))
+                    std::mem::replace(&mut self.phase, StreamPhase::Responding(response))
                     && !reader.is_read()
                 {
                     let is_doubtful = self.facts.expects_continue;
@@ -239,11 +239,11 @@ impl<R> Stream<R> {
                 }
                 other => self.phase = other,
             },
-            Decision::Refuse(reply) => {
+            Decision::Refuse(response) => {
                 self.end_connection();
                 self.is_cut_short = true;
                 if let StreamPhase::Routing(reader) | StreamPhase::ReadingBody(IncomingBody { reader, .. }) =
-                    std::mem::replace(&mut self.phase, StreamPhase::Replying(reply))
+                    std::mem::replace(&mut self.phase, StreamPhase::Responding(response))
                 {
                     self.unwanted = Some(Unwanted { reader: reader.unwanted(), is_doubtful: true });
                 }
@@ -284,7 +284,7 @@ impl<R> Stream<R> {
             }
             StreamPhase::Waiting { .. } if self.client_gone => Some(Pause::Lost),
             StreamPhase::Routing(_) | StreamPhase::Waiting { .. } => Some(Pause::Blocked),
-            StreamPhase::Replying(_) => self.step_reply(protocol, now),
+            StreamPhase::Responding(_) => self.step_response(protocol, now),
         }
     }
 
@@ -307,28 +307,28 @@ impl<R> Stream<R> {
         }
     }
 
-    fn step_reply(&mut self, protocol: &mut impl StreamProtocol<R>, now: Instant) -> Option<Pause> {
+    fn step_response(&mut self, protocol: &mut impl StreamProtocol<R>, now: Instant) -> Option<Pause> {
         if let Some(announced) = self.announced.take() {
             protocol.head(self, announced);
         }
-        let StreamPhase::Replying(reply) = &mut self.phase else { return None };
-        match reply.pump(protocol.output()) {
-            ReplyStep::Disk => Some(Pause::Blocked),
-            ReplyStep::End(end) => Some(Pause::End(end)),
-            ReplyStep::File(head) => Some(Pause::Ask(Ask::SendFile(head))),
-            ReplyStep::Head(head, length) => {
+        let StreamPhase::Responding(response) = &mut self.phase else { return None };
+        match response.pump(protocol.output()) {
+            ResponseStep::Disk => Some(Pause::Blocked),
+            ResponseStep::End(end) => Some(Pause::End(end)),
+            ResponseStep::File(head) => Some(Pause::Ask(Ask::SendFile(head))),
+            ResponseStep::Head(head, length) => {
                 let head_only = self.facts.head_only;
                 Some(Pause::Ask(Ask::Announce { head, length, head_only }))
             }
-            ReplyStep::Interim(status, fields) => {
+            ResponseStep::Interim(status, fields) => {
                 protocol.interim(self, status, &fields);
                 None
             }
-            ReplyStep::Parts if reply.takes_more() => Some(Pause::Ask(Ask::Collect)),
-            ReplyStep::Parts if self.client_gone => Some(Pause::Lost),
-            ReplyStep::Parts => Some(Pause::Blocked),
-            ReplyStep::Room => protocol.make_room(self, now),
-            ReplyStep::Slice(source, offset, len) => Some(Pause::Ask(Ask::Slice(source, offset, len))),
+            ResponseStep::Parts if response.takes_more() => Some(Pause::Ask(Ask::Collect)),
+            ResponseStep::Parts if self.client_gone => Some(Pause::Lost),
+            ResponseStep::Parts => Some(Pause::Blocked),
+            ResponseStep::Room => protocol.make_room(self, now),
+            ResponseStep::Slice(source, offset, len) => Some(Pause::Ask(Ask::Slice(source, offset, len))),
         }
     }
 
@@ -403,94 +403,95 @@ impl<R> Stream<R> {
         }
     }
 
-    /// Announces parts of the reply.
-    pub fn note_reply(&mut self) {
+    /// Announces parts of the response.
+    pub fn note_response(&mut self) {
         match &mut self.phase {
             StreamPhase::Waiting { has_parts, .. } => *has_parts = true,
-            StreamPhase::Replying(reply) => reply.note_more(),
+            StreamPhase::Responding(response) => response.note_more(),
             StreamPhase::Routing(_) | StreamPhase::ReadingBody(_) => {}
         }
     }
 
-    /// Lets `take` append parts of the reply to the request; `take` returns their share of the reply memory. If there
+    /// Lets `take` append parts of the response to the request; `take` returns their share of the response memory. If there
     /// are none, the wait continues: the announcement was for another request.
     pub fn collect(&mut self, take: impl FnOnce(&mut R, &mut VecDeque<Part>) -> Share) {
         let take = |parts: &mut _| take(&mut self.request, parts);
         match &mut self.phase {
             StreamPhase::Waiting { .. } => {
-                let mut reply = Reply::default();
-                reply.collect(take);
-                if reply.has_parts() {
-                    self.phase = StreamPhase::Replying(reply);
+                let mut response = Response::default();
+                response.collect(take);
+                if response.has_parts() {
+                    self.phase = StreamPhase::Responding(response);
                 }
             }
-            StreamPhase::Replying(reply) => reply.collect(take),
+            StreamPhase::Responding(response) => response.collect(take),
             StreamPhase::Routing(_) | StreamPhase::ReadingBody(_) => {}
         }
     }
 
     /// Takes the head of the response, after [`Ask::Announce`].
     pub fn announce(&mut self, announced: Announced) {
-        if let StreamPhase::Replying(_) = self.phase {
+        if let StreamPhase::Responding(_) = self.phase {
             self.announced = Some(announced);
         }
     }
 
     /// Returns whether the head of its response was sent, or is pending.
-    pub fn has_reply(&self) -> bool {
-        let has_head = |reply: &Reply| reply.has_begun() || reply.has_head() || self.announced.is_some();
-        matches!(&self.phase, StreamPhase::Replying(reply) if has_head(reply))
+    pub fn has_response(&self) -> bool {
+        let has_head =
+            |response: &Response| response.has_begun() || response.has_head() || self.announced.is_some();
+        matches!(&self.phase, StreamPhase::Responding(response) if has_head(response))
     }
 
-    /// Returns whether it was offered, and no part of its reply has arrived.
+    /// Returns whether it was offered, and no part of its response has arrived.
     pub fn is_waiting(&self) -> bool {
         matches!(self.phase, StreamPhase::Waiting { .. })
     }
 
-    /// Takes a slice of the reply; an empty one means that the source ended early, which breaks the reply off.
+    /// Takes a slice of the response; an empty one means that the source ended early, which breaks the response off.
     pub fn sliced(&mut self, bytes: Vec<u8>) {
-        if let StreamPhase::Replying(reply) = &mut self.phase {
-            reply.sliced(bytes);
+        if let StreamPhase::Responding(response) = &mut self.phase {
+            response.sliced(bytes);
         }
     }
 
-    /// Returns whether bytes of its reply are being read from a disk.
+    /// Returns whether bytes of its response are being read from a disk.
     pub(super) fn awaits_disk(&self) -> bool {
-        matches!(&self.phase, StreamPhase::Replying(reply) if reply.awaits_disk())
+        matches!(&self.phase, StreamPhase::Responding(response) if response.awaits_disk())
     }
 
-    /// Breaks the reply off because its rest is not available.
-    pub fn fail_reply(&mut self) {
-        if let StreamPhase::Replying(reply) = &mut self.phase {
-            reply.fail();
+    /// Breaks the response off because its rest is not available.
+    pub fn fail_response(&mut self) {
+        if let StreamPhase::Responding(response) = &mut self.phase {
+            response.fail();
         }
     }
 
     /// Sets the framing of the body after the head was encoded; `page` replaces the body.
     pub(super) fn begin_body(&mut self, frame: Frame, page: Option<Vec<u8>>) {
-        if let StreamPhase::Replying(reply) = &mut self.phase {
+        if let StreamPhase::Responding(response) = &mut self.phase {
             if let Some(page) = page {
-                reply.replace_body(page);
+                response.replace_body(page);
             }
-            reply.begin_body(frame);
+            response.begin_body(frame);
         }
     }
 
     /// Releases the memory of what was sent; the output has `output_bytes` left.
     pub(super) fn note_unsent(&mut self, output_bytes: usize) {
-        if let StreamPhase::Replying(reply) = &mut self.phase {
-            reply.note_unsent(output_bytes);
+        if let StreamPhase::Responding(response) = &mut self.phase {
+            response.note_unsent(output_bytes);
         }
     }
 
     /// Passes the share of `bytes` on with them, for a recipient that keeps them for a while.
     pub(super) fn lend(&mut self, bytes: Bytes) -> Bytes {
-        if let StreamPhase::Replying(reply) = &mut self.phase { reply.lend(bytes) } else { bytes }
+        if let StreamPhase::Responding(response) = &mut self.phase { response.lend(bytes) } else { bytes }
     }
 
     /// Returns the number of body bytes passed to the output.
-    pub(super) fn reply_bytes(&self) -> u64 {
-        if let StreamPhase::Replying(reply) = &self.phase { reply.body_bytes() } else { 0 }
+    pub(super) fn response_bytes(&self) -> u64 {
+        if let StreamPhase::Responding(response) = &self.phase { response.body_bytes() } else { 0 }
     }
 
     /// Returns the timer of the current wait; `None` while waiting for the owner, or for output to be read.
@@ -500,8 +501,8 @@ impl<R> Stream<R> {
             StreamPhase::ReadingBody(body) if !body.reader.is_spooling() => {
                 Some((Timer::Body, self.since + body_timeout))
             }
-            StreamPhase::ReadingBody(_) | StreamPhase::Routing(_) | StreamPhase::Replying(_) => None,
-            StreamPhase::Waiting { until, .. } => until.map(|until| (Timer::Reply, until)),
+            StreamPhase::ReadingBody(_) | StreamPhase::Routing(_) | StreamPhase::Responding(_) => None,
+            StreamPhase::Waiting { until, .. } => until.map(|until| (Timer::Response, until)),
         }
     }
 
@@ -515,7 +516,7 @@ impl<R> Stream<R> {
                 *until = None;
                 self.interruption = Some(Interruption::WaitOver);
             }
-            StreamPhase::Routing(_) | StreamPhase::Replying(_) => {}
+            StreamPhase::Routing(_) | StreamPhase::Responding(_) => {}
         }
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::connection::Ended;
 use crate::connection::harness::{Bench, Rest, data, end, head, seconds};
 
-/// Creates an HTTP/1 request that was offered, and waits up to five seconds for its reply.
+/// Creates an HTTP/1 request that was offered, and waits up to five seconds for its response.
 fn waiting() -> Bench {
     let mut bench = Bench::new();
     bench.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -26,10 +26,10 @@ fn waiting_continues_where_nothing_is_collected() {
 }
 
 #[test]
-fn waiting_becomes_replying_with_the_first_part() {
+fn waiting_becomes_responseing_with_the_first_part() {
     let mut bench = waiting();
     bench.give(0, vec![head(None), data("abc")]);
-    assert!(!bench.stream(0).is_waiting() && bench.stream(0).has_reply());
+    assert!(!bench.stream(0).is_waiting() && bench.stream(0).has_response());
     bench.give(0, vec![end()]);
     assert!(bench.text().ends_with("3\r\nabc\r\n0\r\n\r\n"));
     assert!(matches!(bench.ended[..], [Ended { stream: 0, sent_bytes: 3, is_lost: false, is_whole: true }]));

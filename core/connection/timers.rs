@@ -19,8 +19,8 @@ pub(super) enum Timer {
     Header,
     /// The next part of a body.
     Body,
-    /// The reply of a worker.
-    Reply,
+    /// The response of a worker.
+    Response,
     /// The first or the next request.
     Idle,
     /// The end of the input after the last response.
@@ -43,7 +43,7 @@ impl Timer {
         Self::Write,
         Self::Header,
         Self::Body,
-        Self::Reply,
+        Self::Response,
         Self::Idle,
         Self::Linger,
         Self::Stream,
@@ -136,11 +136,11 @@ mod tests {
     fn an_expired_timer_has_a_name_and_the_first_one_counts() {
         let (mut timers, start) = (TimerTable::default(), crate::time::now());
         assert_eq!((timers.next(), timers.expired(start)), (None, None));
-        timers.set(Timer::Reply, start + Duration::from_secs(1));
+        timers.set(Timer::Response, start + Duration::from_secs(1));
         timers.set(Timer::Write, start + Duration::from_secs(2));
         assert_eq!(timers.next(), Some(start + Duration::from_secs(1)));
         let expired = [0, 1, 2].map(|seconds| timers.expired(start + Duration::from_secs(seconds)));
-        assert_eq!(expired, [None, Some(Timer::Reply), Some(Timer::Write)]);
+        assert_eq!(expired, [None, Some(Timer::Response), Some(Timer::Write)]);
         assert!(Timer::ALL.iter().enumerate().all(|(place, timer)| *timer as usize == place));
     }
 

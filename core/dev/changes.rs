@@ -78,7 +78,7 @@ impl Changes {
 /// Notifies without the lock: an I/O thread may leave meanwhile.
 fn notify(waits: &[(StreamKey, Arc<dyn Notify>)]) {
     for (stream, notify) in waits {
-        notify.reply_ready(*stream);
+        notify.response_ready(*stream);
     }
 }
 
@@ -90,7 +90,7 @@ mod tests {
     struct Told(ShortLock<Vec<u32>>);
 
     impl Notify for Told {
-        fn reply_ready(&self, key: StreamKey) {
+        fn response_ready(&self, key: StreamKey) {
             self.0.lock().push(key.stream);
         }
     }

@@ -7,7 +7,7 @@
 //! | entry point | effect |
 //! |---|---|
 //! | the error hook of the shim, then `Host::fail` in `sapi` | a [`Failure`] is made of class, message and trace |
-//! | the end of the response in `sapi` | [`DevReply`] replaces it by a page or JSON, or appends a script |
+//! | the end of the response in `sapi` | [`DevResponse`] replaces it by a page or JSON, or appends a script |
 //! | the dispatch of a request in `serve` | a file that is a document gets the script; [`CHANGES_PATH`] waits for a change |
 //! | the offer of a request in `serve` | while workers do not boot, the reason answers it |
 //! | the watcher of `--watch` in `sapi` | [`Changes::note`] ends the waits of browsers |
@@ -35,7 +35,7 @@ mod html;
 mod json;
 mod masking;
 mod page;
-mod reply;
+mod response;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub use self::changes::{CHANGES_PATH, Changes};
 pub use self::document::is_document_request;
 pub use self::failure::{Failure, Frame};
 pub use self::failure_report::FailureReport;
-pub use self::reply::DevReply;
+pub use self::response::DevResponse;
 
 /// The state of a server that runs for development.
 #[derive(Debug)]

@@ -54,7 +54,7 @@ pub struct ScrapeFacts<'a> {
     pub static_cache: StaticCacheReading,
     /// The response cache; `None` if it is off.
     pub response_cache: Option<CacheReading>,
-    /// Bytes of replies in memory.
+    /// Bytes of responses in memory.
     pub reply_memory_bytes: u64,
     /// Bytes in temporary files.
     pub spool_bytes: u64,

@@ -256,8 +256,8 @@ impl StatusFacts<'_> {
         json!({
             "resident_bytes": self.scrape.process.resident_bytes,
             "workers_bytes": self.scrape.worker_mode.then_some(by_workers),
-            "replies_bytes": self.scrape.reply_memory_bytes,
-            "replies_bytes_max": REPLIES_MEMORY_MAX,
+            "responses_bytes": self.scrape.reply_memory_bytes,
+            "responses_bytes_max": REPLIES_MEMORY_MAX,
             "spool_bytes": self.scrape.spool_bytes,
             "spool_bytes_max": self.scrape.spool_bytes_max,
         })

@@ -366,7 +366,7 @@ fn caches_memory_and_the_process_are_reported() {
         })
     );
     let memory = &report["memory"];
-    assert_eq!((&memory["replies_bytes"], &memory["spool_bytes_max"]), (&11.into(), &13.into()));
+    assert_eq!((&memory["responses_bytes"], &memory["spool_bytes_max"]), (&11.into(), &13.into()));
     assert_eq!((&memory["resident_bytes"], &report["log"]["records_dropped"]), (&15.into(), &14.into()));
     let process = &report["process"];
     assert_eq!(

@@ -1,7 +1,7 @@
-//! One request and its reply.
+//! One request and its response.
 //!
 //! Exactly one side answers, decided by one compare-and-swap ([`ExchangeState`]); the loser gets an error and sends
-//! nothing. A reply without a reader is dropped. The exchange counts nothing; a transition returns its outcome, and the
+//! nothing. A response without a reader is dropped. The exchange counts nothing; a transition returns its outcome, and the
 //! caller does the accounting.
 
 use std::collections::VecDeque;
@@ -17,10 +17,10 @@ use crate::time;
 use super::job::{Job, NotClaimed};
 use super::mailbox::{Mailbox, ReaderNotice};
 use super::recorder::Recording;
-use super::reply_part::{End, Origin, Part, ReplyBatch, ReplyHead};
 use super::request::CompleteRequest;
+use super::response_part::{End, Origin, Part, ResponseBatch, ResponseHead};
 
-/// Identifies the stream of a reply to the I/O thread that waits for it.
+/// Identifies the stream of a response to the I/O thread that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamKey {
     /// The number of the connection, which the I/O thread has not reused recently.
@@ -31,15 +31,15 @@ pub struct StreamKey {
 
 /// Receives notice that an exchange has parts to collect. An I/O thread's inbox implements it.
 pub trait Notify: Send + Sync + std::fmt::Debug {
-    /// Parts of the reply for `key` are ready. Called on a worker thread; must not block.
-    fn reply_ready(&self, key: StreamKey);
+    /// Parts of the response for `key` are ready. Called on a worker thread; must not block.
+    fn response_ready(&self, key: StreamKey);
 }
 
-/// The reply has no reader: the I/O thread has answered, or the client has disconnected.
+/// The response has no reader: the I/O thread has answered, or the client has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// One request and its reply, shared by the client's I/O thread and the worker that runs it.
+/// One request and its response, shared by the client's I/O thread and the worker that runs it.
 ///
 /// The worker's calls are [`claim`](Self::claim), then [`interim`](Self::interim)*, [`head`](Self::head),
 /// [`data`](Self::data)*, [`end`](Self::end), or [`complete`](Self::complete) alone. The I/O thread's calls are
@@ -54,7 +54,7 @@ pub struct Exchange {
     /// When its wait for a worker ends; `None` if it may wait without limit.
     pub deadline: Option<Instant>,
     state: ExchangeState,
-    reply: Mailbox,
+    response: Mailbox,
     notify: Arc<dyn Notify>,
     key: StreamKey,
     /// One more than the wait for a worker in microseconds; 0 until a worker takes it.
@@ -64,7 +64,7 @@ pub struct Exchange {
     is_detached: AtomicBool,
     /// Its number among the exchanges that its slot has claimed; 0 before.
     serial: AtomicU64,
-    /// Whether its worker broke off the reply.
+    /// Whether its worker broke off the response.
     is_broken: AtomicBool,
     /// The length of the body so far, before and after content coding. The first is [`NOT_CODED`] without a coding.
     coded: [AtomicU64; 2],
@@ -72,7 +72,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// Makes an exchange that is about to be offered and may wait for `budget`, or without limit. `notify` is notified
-    /// about the parts of its reply, for `key`.
+    /// about the parts of its response, for `key`.
     pub fn new(
         request: CompleteRequest,
         offered_at: Instant,
@@ -86,7 +86,7 @@ impl Exchange {
             offered_at,
             deadline: budget.map(|budget| offered_at + budget),
             state: ExchangeState::queued(),
-            reply: Mailbox::new(spool),
+            response: Mailbox::new(spool),
             notify,
             key,
             waited_us: AtomicU64::new(0),
@@ -147,7 +147,7 @@ impl Exchange {
         self.state.stage() == ExchangeStage::Overdue
     }
 
-    /// Returns whether its worker broke off the reply.
+    /// Returns whether its worker broke off the response.
     pub fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Relaxed)
     }
@@ -156,7 +156,7 @@ impl Exchange {
     pub fn is_gone(&self) -> bool {
         match self.state.stage() {
             ExchangeStage::Orphaned => true,
-            ExchangeStage::Responding => self.reply.is_closed(),
+            ExchangeStage::Responding => self.response.is_closed(),
             _ => false,
         }
     }
@@ -165,7 +165,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// [`Gone`] if the reply has no reader.
+    /// [`Gone`] if the response has no reader.
     pub fn interim(&self, status: u16, fields: Fields) -> Result<(), Gone> {
         if self.state.stage() != ExchangeStage::Running {
             return Err(Gone);
@@ -177,28 +177,28 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// [`Gone`] if the reply has no reader.
-    pub fn head(&self, head: ReplyHead, first: Vec<u8>) -> Result<(), Gone> {
+    /// [`Gone`] if the response has no reader.
+    pub fn head(&self, head: ResponseHead, first: Vec<u8>) -> Result<(), Gone> {
         self.state.respond().map_err(|_| Gone)?;
-        self.deliver(ReplyBatch::of(first).after(head))
+        self.deliver(ResponseBatch::of(first).after(head))
     }
 
     /// Sends bytes of the body. Waits while the mailbox is full, unless the reader has left.
     ///
     /// # Errors
     ///
-    /// [`Gone`] if the reply has no reader.
+    /// [`Gone`] if the response has no reader.
     pub fn data(&self, bytes: Vec<u8>) -> Result<(), Gone> {
         debug_assert!(self.state.stage() != ExchangeStage::Running, "data before the head");
-        self.deliver(ReplyBatch::of(bytes))
+        self.deliver(ResponseBatch::of(bytes))
     }
 
     /// Returns whether [`data`](Self::data) would probably wait for the reader now.
     pub fn is_full(&self) -> bool {
-        self.reply.is_full()
+        self.response.is_full()
     }
 
-    /// Ends a reply whose head was sent.
+    /// Ends a response whose head was sent.
     pub fn end(&self, end: End) {
         if end == End::Broken {
             // Relaxed: published to the reader with the part that follows.
@@ -210,16 +210,16 @@ impl Exchange {
         }
     }
 
-    /// Sends a whole reply in one piece.
+    /// Sends a whole response in one piece.
     ///
     /// # Errors
     ///
-    /// [`Gone`] if the reply has no reader; the exchange is finished nevertheless.
-    pub fn complete(&self, head: ReplyHead, body: Vec<u8>) -> Result<(), Gone> {
+    /// [`Gone`] if the response has no reader; the exchange is finished nevertheless.
+    pub fn complete(&self, head: ResponseHead, body: Vec<u8>) -> Result<(), Gone> {
         if matches!(self.state.finish(), ExchangeStage::Orphaned | ExchangeStage::Overdue) {
             return Err(Gone);
         }
-        self.deliver(ReplyBatch::of(body).after(head).before(End::Complete))
+        self.deliver(ResponseBatch::of(body).after(head).before(End::Complete))
     }
 
     /// Answers for a lost worker: with 500 if nothing was sent, with a broken end otherwise, and not at all if the
@@ -245,9 +245,9 @@ impl Exchange {
     pub fn overrun(&self) -> bool {
         let head = self.head_of_failure(504, Origin::TimeLimit);
         // Under the mailbox's lock, so that a thread that sees it as overdue also finds the answer.
-        let notice = self.reply.cut(|has_head| match self.state.overrun(has_head)? {
-            ExchangeStage::Running => Some(ReplyBatch::default().after(head).before(End::Complete)),
-            _ => Some(ReplyBatch::default().before(End::Broken)),
+        let notice = self.response.cut(|has_head| match self.state.overrun(has_head)? {
+            ExchangeStage::Running => Some(ResponseBatch::default().after(head).before(End::Complete)),
+            _ => Some(ResponseBatch::default().before(End::Broken)),
         });
         if let Some(notice) = notice {
             self.give(notice);
@@ -255,27 +255,27 @@ impl Exchange {
         notice.is_some()
     }
 
-    /// Takes all parts of the reply that are ready, with their share of the memory of all replies. Called by the io
+    /// Takes all parts of the response that are ready, with their share of the memory of all responses. Called by the io
     /// thread.
     pub fn collect(&self, into: &mut VecDeque<Part>) -> Share {
-        self.reply.collect(into)
+        self.response.collect(into)
     }
 
     /// Stops reading, because the client has disconnected or the I/O thread answers instead. Returns the stage it
-    /// found: after `Waiting`, `Queued` and `Running` the caller owns the answer; later stages mean that the reply was
+    /// found: after `Waiting`, `Queued` and `Running` the caller owns the answer; later stages mean that the response was
     /// on its way. One that is `Overdue` is complete, and can be [`collect`](Self::collect)ed.
     pub fn withdraw(&self) -> ExchangeStage {
         self.stop_reading(self.state.withdraw())
     }
 
     /// Like [`withdraw`](Self::withdraw), for a client that has disconnected and whose request runs nevertheless: a
-    /// worker may still claim it, and its reply is dropped.
+    /// worker may still claim it, and its response is dropped.
     pub fn abandon(&self) -> ExchangeStage {
         self.note_client_left();
         self.stop_reading(self.state.abandon())
     }
 
-    /// Makes the request run without a client: its reply is dropped. Called before it is offered.
+    /// Makes the request run without a client: its response is dropped. Called before it is offered.
     pub fn begin_without_client(&self) {
         let found = self.stop_reading(self.state.abandon());
         debug_assert!(found == ExchangeStage::Queued, "without a client after its offer: {found:?}");
@@ -288,7 +288,7 @@ impl Exchange {
 
     fn stop_reading(&self, found: ExchangeStage) -> ExchangeStage {
         if found != ExchangeStage::Overdue {
-            self.reply.close();
+            self.response.close();
         }
         found
     }
@@ -297,8 +297,8 @@ impl Exchange {
     /// decided to answer but has sent nothing yet can no longer do so.
     pub fn withdraw_collecting(&self, into: &mut VecDeque<Part>) -> (ExchangeStage, Share) {
         let found = self.state.withdraw();
-        let share = self.reply.collect(into);
-        self.reply.close();
+        let share = self.response.collect(into);
+        self.response.close();
         (found, share)
     }
 
@@ -307,7 +307,7 @@ impl Exchange {
     pub fn withdraw_unclaimed(&self) -> ExchangeStage {
         let found = self.state.withdraw_unclaimed();
         if matches!(found, ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered) {
-            self.reply.close();
+            self.response.close();
         }
         found
     }
@@ -315,7 +315,7 @@ impl Exchange {
     /// Notes how long it waited for a worker. Called between the claim and the first part.
     pub fn note_taken(&self, waited: Duration) {
         let waited_us = time::as_micros(waited).min(u64::MAX - 1);
-        // Relaxed: published to the reader with the reply that follows.
+        // Relaxed: published to the reader with the response that follows.
         self.waited_us.store(waited_us.saturating_add(1), Ordering::Relaxed);
     }
 
@@ -354,22 +354,22 @@ impl Exchange {
     }
 
     /// Makes the head of an answer on the worker's behalf, which the recorder may replace.
-    fn head_of_failure(&self, status: u16, origin: Origin) -> ReplyHead {
-        let head = ReplyHead { status, ..ReplyHead::bare(origin) };
+    fn head_of_failure(&self, status: u16, origin: Origin) -> ResponseHead {
+        let head = ResponseHead { status, ..ResponseHead::bare(origin) };
         match self.request.recorder.as_ref().map(|recorder| recorder.begin(&head)) {
-            Some(Recording::Replaced) => ReplyHead::replaced(),
+            Some(Recording::Replaced) => ResponseHead::replaced(),
             Some(Recording::Nothing | Recording::UpTo(_)) | None => head,
         }
     }
 
     fn put(&self, part: Part) -> Result<(), Gone> {
-        self.give(self.reply.put(part).map_err(|_| Gone)?);
+        self.give(self.response.put(part).map_err(|_| Gone)?);
         Ok(())
     }
 
-    fn deliver(&self, mut delivery: ReplyBatch) -> Result<(), Gone> {
+    fn deliver(&self, mut delivery: ResponseBatch) -> Result<(), Gone> {
         loop {
-            self.give(self.reply.deliver(&mut delivery).map_err(|_| Gone)?);
+            self.give(self.response.deliver(&mut delivery).map_err(|_| Gone)?);
             if delivery.is_done() {
                 return Ok(());
             }
@@ -378,7 +378,7 @@ impl Exchange {
 
     fn give(&self, notice: ReaderNotice) {
         if notice == ReaderNotice::Due {
-            self.notify.reply_ready(self.key);
+            self.notify.response_ready(self.key);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The parts of a reply on their way from a worker to the I/O thread.
+//! The parts of a response on their way from a worker to the I/O thread.
 //!
 //! Parts arrive in order. Parts in memory stay below [`REPLY_MEMORY_MAX`] plus one piece, and within the budget of all
-//! replies; the rest waits in a spool file. A worker sleeps only if the budget of spool files is used up too and its
-//! reader has something to read; it wakes when the reader collects or leaves, or when another thread ends the reply. The
+//! responses; the rest waits in a spool file. A worker sleeps only if the budget of spool files is used up too and its
+//! reader has something to read; it wakes when the reader collects or leaves, or when another thread ends the response. The
 //! mailbox does not decide which side answers; the exchange does.
 
 use std::collections::VecDeque;
@@ -13,9 +13,9 @@ use crate::sync::event_count::EventCount;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, RawGuard};
 
-use super::reply_part::{Part, ReplyBatch, SpooledPart};
+use super::response_part::{Part, ResponseBatch, SpooledPart};
 
-/// The mailbox accepts no more parts: the reader has left, or the reply was ended on the writer's behalf.
+/// The mailbox accepts no more parts: the reader has left, or the response was ended on the writer's behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
@@ -50,7 +50,7 @@ pub struct Mailbox {
 struct MailboxInner {
     parts: VecDeque<Part>,
     memory_bytes: usize,
-    /// The share of these parts in the memory of all replies.
+    /// The share of these parts in the memory of all responses.
     share: Share,
     /// The file that the writer appends to, until it is long enough to be followed by a new one.
     spool_file: Option<Arc<SpoolFile>>,
@@ -59,7 +59,7 @@ struct MailboxInner {
     closed: bool,
     /// Whether a head was added.
     has_head: bool,
-    /// Whether another thread has ended the reply.
+    /// Whether another thread has ended the response.
     cut: bool,
 }
 
@@ -88,7 +88,7 @@ impl Mailbox {
     /// # Errors
     ///
     /// [`Closed`] if the mailbox accepts no more parts.
-    pub fn deliver(&self, delivery: &mut ReplyBatch) -> Result<ReaderNotice, Closed> {
+    pub fn deliver(&self, delivery: &mut ResponseBatch) -> Result<ReaderNotice, Closed> {
         loop {
             if let Attempt::Added(notice) = self.put_all(delivery)? {
                 return Ok(notice);
@@ -111,7 +111,7 @@ impl Mailbox {
         }
     }
 
-    /// Returns whether body bytes would probably have to wait for the reader. Other replies use the same budgets.
+    /// Returns whether body bytes would probably have to wait for the reader. Other responses use the same budgets.
     pub fn is_full(&self) -> bool {
         let Ok(inner) = self.open() else { return false };
         let piece = REPLY_GATHER_MAX as u64;
@@ -119,13 +119,13 @@ impl Mailbox {
         inner.memory_bytes > 0 && !has_memory && !self.spool.has_room_for(piece)
     }
 
-    /// Takes all parts that are ready, in order, with their share of the memory of all replies.
+    /// Takes all parts that are ready, in order, with their share of the memory of all responses.
     pub fn collect(&self, into: &mut VecDeque<Part>) -> Share {
         let mut inner = self.inner.lock();
         inner.is_notified = false;
         inner.memory_bytes = 0;
         if into.is_empty() {
-            // Reuses the allocation; usually, all parts of a reply are collected at once.
+            // Reuses the allocation; usually, all parts of a response are collected at once.
             std::mem::swap(into, &mut inner.parts);
         } else {
             into.append(&mut inner.parts);
@@ -148,10 +148,10 @@ impl Mailbox {
         self.room.notify_all();
     }
 
-    /// Ends the reply on the writer's behalf with the result of `answer`; the argument of `answer` is whether the head
+    /// Ends the response on the writer's behalf with the result of `answer`; the argument of `answer` is whether the head
     /// was sent. The writer can add no parts afterwards. Returns `None` if `answer` did, or if the mailbox accepts no more
     /// parts.
-    pub fn cut(&self, answer: impl FnOnce(bool) -> Option<ReplyBatch>) -> Option<ReaderNotice> {
+    pub fn cut(&self, answer: impl FnOnce(bool) -> Option<ResponseBatch>) -> Option<ReaderNotice> {
         let mut inner = self.open().ok()?;
         let mut delivery = answer(inner.has_head)?;
         debug_assert!(delivery.rest().is_empty(), "data has to be counted");
@@ -174,7 +174,7 @@ impl Mailbox {
     }
 
     /// Adds all of `delivery` if there is room for its bytes in memory.
-    fn put_all(&self, delivery: &mut ReplyBatch) -> Result<Attempt, Closed> {
+    fn put_all(&self, delivery: &mut ResponseBatch) -> Result<Attempt, Closed> {
         let mut inner = self.open()?;
         let len = delivery.rest().len();
         let has_room = len == 0
@@ -190,7 +190,7 @@ impl Mailbox {
     }
 
     /// Adds a few bytes regardless of the budgets, unless the reader already has bytes to read.
-    fn put_slice(&self, delivery: &mut ReplyBatch) -> Result<Attempt, Closed> {
+    fn put_slice(&self, delivery: &mut ResponseBatch) -> Result<Attempt, Closed> {
         let mut inner = self.open()?;
         if inner.memory_bytes > 0 {
             return Ok(Attempt::NoRoom);
@@ -216,7 +216,7 @@ impl Mailbox {
         Ok(SpooledPart { file, offset, len: bytes.len() as u64 })
     }
 
-    fn put_spooled(&self, part: SpooledPart, delivery: &mut ReplyBatch) -> Result<ReaderNotice, Closed> {
+    fn put_spooled(&self, part: SpooledPart, delivery: &mut ResponseBatch) -> Result<ReaderNotice, Closed> {
         let mut inner = self.open()?;
         drop(delivery.take_rest());
         inner.spool_file = Some(Arc::clone(&part.file));
@@ -232,7 +232,7 @@ impl Mailbox {
 
 impl MailboxInner {
     /// Adds `bytes`, whose share was taken, and the head and the end of `delivery`.
-    fn push(&mut self, delivery: &mut ReplyBatch, bytes: Vec<u8>) {
+    fn push(&mut self, delivery: &mut ResponseBatch, bytes: Vec<u8>) {
         self.memory_bytes += bytes.len();
         self.push_head(delivery);
         if !bytes.is_empty() {
@@ -243,7 +243,7 @@ impl MailboxInner {
         }
     }
 
-    fn push_head(&mut self, delivery: &mut ReplyBatch) {
+    fn push_head(&mut self, delivery: &mut ResponseBatch) {
         self.has_head |= delivery.head.is_some();
         self.parts.extend(delivery.head.take().map(Part::Head));
     }
@@ -261,14 +261,14 @@ const SPOOL_FILE_BYTES: u64 = 8 * 1024 * 1024;
 mod tests {
     use super::*;
     use crate::http::Fields;
-    use crate::pool::{End, Origin, ReplyHead};
+    use crate::pool::{End, Origin, ResponseHead};
 
     fn mailbox(spool_bytes_max: u64) -> Mailbox {
         Mailbox::new(Spool::new(std::env::temp_dir(), spool_bytes_max))
     }
 
     fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<ReaderNotice, Closed> {
-        mailbox.deliver(&mut ReplyBatch::of(bytes))
+        mailbox.deliver(&mut ResponseBatch::of(bytes))
     }
 
     fn collected(mailbox: &Mailbox) -> VecDeque<Part> {
@@ -286,20 +286,20 @@ mod tests {
         assert_eq!(mailbox.put(Part::End(End::Complete)), Ok(ReaderNotice::Due));
     }
 
-    fn plain(status: u16) -> ReplyHead {
+    fn plain(status: u16) -> ResponseHead {
         let (fields, origin) = (Fields::new(), Origin::Script);
-        ReplyHead { status, fields, ..ReplyHead::bare(origin) }
+        ResponseHead { status, fields, ..ResponseHead::bare(origin) }
     }
 
     #[test]
-    fn a_reply_that_was_cut_takes_nothing_more() {
+    fn a_response_that_was_cut_takes_nothing_more() {
         let mailbox = mailbox(0);
-        mailbox.deliver(&mut ReplyBatch::of(vec![1]).after(plain(200))).unwrap();
+        mailbox.deliver(&mut ResponseBatch::of(vec![1]).after(plain(200))).unwrap();
         assert_eq!(mailbox.cut(|_| None), None, "an empty answer changes nothing");
         put_data(&mailbox, vec![2]).unwrap();
         let cut = mailbox.cut(|has_head| {
             assert!(has_head);
-            Some(ReplyBatch::default().before(End::Broken))
+            Some(ResponseBatch::default().before(End::Broken))
         });
         assert_eq!(cut, Some(ReaderNotice::Pending), "the reader has been notified already");
         assert_eq!(put_data(&mailbox, vec![3]), Err(Closed));
@@ -307,7 +307,7 @@ mod tests {
         let parts = collected(&mailbox);
         assert_eq!(parts.len(), 4, "{parts:?}");
         assert!(matches!(parts.back(), Some(Part::End(End::Broken))));
-        assert_eq!(mailbox.cut(|_| Some(ReplyBatch::default())), None, "once");
+        assert_eq!(mailbox.cut(|_| Some(ResponseBatch::default())), None, "once");
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
             let mailbox = Arc::clone(&mailbox);
             move || put_data(&mailbox, vec![1; REPLY_PIECE_MAX])
         });
-        mailbox.cut(|_| Some(ReplyBatch::default().before(End::Broken))).unwrap();
+        mailbox.cut(|_| Some(ResponseBatch::default().before(End::Broken))).unwrap();
         assert_eq!(writer.join().unwrap(), Err(Closed));
     }
 
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_all_replies_bounds_each() {
+    fn the_memory_of_all_responses_bounds_each() {
         let spool = Spool::with_memory(std::env::temp_dir(), 1 << 20, 100_000);
         let (one, other) = (Mailbox::new(spool.clone()), Mailbox::new(spool.clone()));
         put_data(&one, vec![0; 90_000]).unwrap();
@@ -365,11 +365,11 @@ mod tests {
     }
 
     #[test]
-    fn with_no_room_at_all_a_reply_goes_on_slice_by_slice_as_it_is_read() {
+    fn with_no_room_at_all_a_response_goes_on_slice_by_slice_as_it_is_read() {
         let mailbox = Mailbox::new(Spool::with_memory(std::env::temp_dir(), 0, 0));
-        let head = ReplyHead::bare(Origin::Script);
+        let head = ResponseHead::bare(Origin::Script);
         let bytes: Vec<u8> = (0..300_000u32).map(|place| place.to_le_bytes()[0]).collect();
-        let mut delivery = ReplyBatch::of(bytes.clone()).after(head).before(End::Complete);
+        let mut delivery = ResponseBatch::of(bytes.clone()).after(head).before(End::Complete);
         let (mut read, mut slices) = (Vec::new(), 0);
         while !delivery.is_done() {
             assert_eq!(mailbox.deliver(&mut delivery), Ok(ReaderNotice::Due));

@@ -7,10 +7,10 @@
 //! | file | noun |
 //! |---|---|
 //! | `job` | the pool's view of a unit of work |
-//! | `exchange` | one request and its reply: the job of the HTTP server |
+//! | `exchange` | one request and its response: the job of the HTTP server |
 //! | `request`, `request_id` | the request that an engine receives; its ID |
-//! | `recorder` | the view of a component that records replies |
-//! | `reply_part` | the parts of a reply |
+//! | `recorder` | the view of a component that records responses |
+//! | `response_part` | the parts of a response |
 //! | `mailbox` | these parts on their way to the I/O thread |
 //! | `engine` | the interface to the interpreter |
 //! | `probe` | how other threads inspect a worker's thread |
@@ -53,9 +53,9 @@ mod probe;
 mod recorder;
 mod relief;
 mod renewal;
-mod reply_part;
 mod request;
 mod request_id;
+mod response_part;
 mod rolling_restart;
 mod scaling;
 mod slot;
@@ -76,12 +76,12 @@ pub use job::{Job, NotClaimed};
 pub use lifetime::lifetime;
 pub use mailbox::{Closed, Mailbox, ReaderNotice};
 pub use probe::ThreadProbe;
-pub use recorder::{RecordedReply, Recording, RecordingEnd, ReplyRecorder};
+pub use recorder::{RecordedResponse, Recording, RecordingEnd, ResponseRecorder};
 pub use relief::relieved;
 pub use renewal::{Renewal, RenewalSample, RenewalStep};
-pub use reply_part::{End, Origin, Part, ReplyBatch, ReplyHead, SpooledPart};
 pub use request::{Body, CompleteRequest, FindScript, Script, TlsFacts};
 pub use request_id::RequestId;
+pub use response_part::{End, Origin, Part, ResponseBatch, ResponseHead, SpooledPart};
 pub use rolling_restart::{RollingRestart, RollingRestartStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
 pub use slot::{SlotPhase, SlotReading, WorkerOrder};

@@ -8,7 +8,7 @@ use crate::spool::SpoolFile;
 use crate::sync::primitive::Arc;
 use crate::trace::RequestSpan;
 
-use super::recorder::ReplyRecorder;
+use super::recorder::ResponseRecorder;
 use super::request_id::RequestId;
 
 /// A complete request: head, body, and the facts that the server determined.
@@ -38,8 +38,8 @@ pub struct CompleteRequest {
     pub request_id: RequestId,
     /// When the first byte of the head arrived.
     pub received_at: SystemTime,
-    /// Records its reply, for the response cache.
-    pub recorder: Option<Arc<dyn ReplyRecorder>>,
+    /// Records its response, for the response cache.
+    pub recorder: Option<Arc<dyn ResponseRecorder>>,
 }
 
 /// Facts about a TLS session.

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn overrun_takes_a_reply_only_when_its_head_is_out() {
+    fn overrun_takes_a_response_only_when_its_head_is_out() {
         let state = ExchangeState::queued();
         assert_eq!(state.overrun(false), None, "no worker runs it");
         state.claim().unwrap();

@@ -28,7 +28,7 @@ struct Ask {
 
 /// The response of a request.
 #[derive(Debug)]
-struct Reply {
+struct Response {
     outcome: PhpOutcome,
     status: i32,
     text: String,
@@ -40,14 +40,14 @@ struct Reply {
 struct Lab {
     own: Recorder,
     asks: VecDeque<(usize, Ask)>,
-    replies: Rc<RefCell<Vec<Option<Reply>>>>,
+    responses: Rc<RefCell<Vec<Option<Response>>>>,
     most_active: usize,
 }
 
 struct RecordedRequest {
     recorder: Recorder,
     index: usize,
-    replies: Rc<RefCell<Vec<Option<Reply>>>>,
+    responses: Rc<RefCell<Vec<Option<Response>>>>,
 }
 
 macro_rules! host_through {
@@ -113,20 +113,20 @@ impl WorkerRequest for RecordedRequest {
     fn resumes(&mut self) {}
     fn ended(&mut self, outcome: PhpOutcome) {
         let (status, fields) = self.recorder.head.take().unwrap_or_default();
-        let reply = Reply {
+        let response = Response {
             outcome,
             status,
             text: String::from_utf8_lossy(&self.recorder.output).into_owned(),
             fields,
         };
-        self.replies.borrow_mut()[self.index] = Some(reply);
+        self.responses.borrow_mut()[self.index] = Some(response);
     }
 }
 
 impl Lab {
     fn host_of(&self, index: usize, ask: &Ask) -> Box<RecordedRequest> {
         let recorder = Recorder { body: ask.body.as_bytes().to_vec(), ..Recorder::default() };
-        Box::new(RecordedRequest { recorder, index, replies: Rc::clone(&self.replies) })
+        Box::new(RecordedRequest { recorder, index, responses: Rc::clone(&self.responses) })
     }
 }
 
@@ -178,9 +178,9 @@ fn described(ask: &Ask) -> PhpRequest<'_> {
 }
 
 /// Boots `script`, lets it serve `asks`, and boots it again if it ends before all are served.
-fn serve(php: &mut Interpreter, script: &std::path::Path, asks: &[Ask]) -> (Vec<Reply>, Lab, usize) {
+fn serve(php: &mut Interpreter, script: &std::path::Path, asks: &[Ask]) -> (Vec<Response>, Lab, usize) {
     let mut lab = Lab { asks: asks.iter().cloned().enumerate().collect(), ..Lab::default() };
-    lab.replies.borrow_mut().resize_with(asks.len(), || None);
+    lab.responses.borrow_mut().resize_with(asks.len(), || None);
     let mut boots = 0;
     while boots == 0 || !lab.asks.is_empty() {
         boots += 1;
@@ -195,8 +195,9 @@ fn serve(php: &mut Interpreter, script: &std::path::Path, asks: &[Ask]) -> (Vec<
         );
         assert!(boots <= asks.len() + 1, "it boots and serves nothing: {:?}", lab.own.logs);
     }
-    let replies = lab.replies.take().into_iter().map(|reply| reply.expect("every request ends")).collect();
-    (replies, lab, boots)
+    let responses =
+        lab.responses.take().into_iter().map(|response| response.expect("every request ends")).collect();
+    (responses, lab, boots)
 }
 
 fn ask(query: &'static str) -> Ask {
@@ -263,9 +264,9 @@ fn answers_one_after_the_other(php: &mut Interpreter, scripts: &Scripts) {
         content_type: Some("application/x-www-form-urlencoded"),
         cookie: Some("c=3"),
     };
-    let (replies, _, boots) = serve(php, &script, &[ask("a=1"), form, ask("d=4")]);
+    let (responses, _, boots) = serve(php, &script, &[ask("a=1"), form, ask("d=4")]);
     assert_eq!(boots, 1);
-    let texts: Vec<_> = replies.iter().map(|reply| reply.text.as_str()).collect();
+    let texts: Vec<_> = responses.iter().map(|response| response.text.as_str()).collect();
     assert_eq!(
         texts,
         [
@@ -274,9 +275,9 @@ fn answers_one_after_the_other(php: &mut Interpreter, scripts: &Scripts) {
             r#"["yes",{"d":"4"},[],[],{"d":"4"},"","a value",1.5]"#,
         ]
     );
-    for (index, reply) in replies.iter().enumerate() {
-        assert_eq!((reply.outcome, reply.status), (PhpOutcome::Complete, 200), "{reply:?}");
-        assert!(reply.fields.contains(&format!("X-Count: {}", index + 1)), "{reply:?}");
+    for (index, response) in responses.iter().enumerate() {
+        assert_eq!((response.outcome, response.status), (PhpOutcome::Complete, 200), "{response:?}");
+        assert!(response.fields.contains(&format!("X-Count: {}", index + 1)), "{response:?}");
     }
 }
 
@@ -294,12 +295,12 @@ fn lets_others_run_while_one_waits(php: &mut Interpreter, scripts: &Scripts) {
         });"#,
     );
     let asks = [ask("n=1"), ask("n=2"), ask("n=3")];
-    let (replies, lab, _) = serve(php, &script, &asks);
+    let (responses, lab, _) = serve(php, &script, &asks);
     assert_eq!(lab.most_active, 3);
-    let texts: Vec<_> = replies.iter().map(|reply| reply.text.as_str()).collect();
+    let texts: Vec<_> = responses.iter().map(|response| response.text.as_str()).collect();
     assert_eq!(
         texts,
         [r#"[true,0,"kept 1"]"#, r#"[true,1,"kept 2"]"#, r#"[true,2,"kept 3"]"#],
-        "{replies:?}"
+        "{responses:?}"
     );
 }

@@ -467,7 +467,7 @@ impl FastcgiWorker {
         context: &WorkerContext<Exchange>,
     ) {
         let request_id = &exchange.request.request_id;
-        // Taken before the reply is sent, so that the request does not end before its child spans.
+        // Taken before the response is sent, so that the request does not end before its child spans.
         let ended_at = exchange.request.span.as_ref().map(|_| time::now());
         let is_well = matches!(end, TransferEnd::Complete | TransferEnd::ClientGone);
         match end {

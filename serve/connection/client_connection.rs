@@ -41,7 +41,7 @@ pub(crate) struct ClientConnection {
     transport: Transport,
     endpoints: Arc<Endpoints>,
     connection: Connection<RequestMeta>,
-    /// The share of the memory of all replies for the buffers of HTTP/2 and TLS.
+    /// The share of the memory of all responses for the buffers of HTTP/2 and TLS.
     copied: Share,
     /// Whether it continues after all messages and events of the present turn.
     is_in_line: bool,
@@ -127,8 +127,8 @@ impl ClientConnection {
         self.advance(io)
     }
 
-    /// Handles a notice that the worker of the stream has parts of the reply.
-    pub(crate) fn on_reply_ready(&mut self, io: &mut Io, stream: u32) -> ConnectionState {
+    /// Handles a notice that the worker of the stream has parts of the response.
+    pub(crate) fn on_response_ready(&mut self, io: &mut Io, stream: u32) -> ConnectionState {
         match self.connection.stream(stream) {
             Some(stream) if stream.is_waiting() && stream.request.is_following() => {
                 decide(stream, io, RequestMeta::released);
@@ -138,7 +138,7 @@ impl ClientConnection {
             }
             // The first parts always find room.
             Some(stream) if stream.is_waiting() => collect(stream),
-            Some(stream) => stream.note_reply(),
+            Some(stream) => stream.note_response(),
             None => {}
         }
         self.advance_later(io)
@@ -335,14 +335,14 @@ impl ClientConnection {
                 }
             }
             // The request was answered in the meantime.
-            Done::Found(..) | Done::Named(_) if stream.has_reply() => {}
+            Done::Found(..) | Done::Named(_) if stream.has_response() => {}
             Done::Found(path, found) => {
                 decide(stream, io, |request, io| Some(request.found(io, &path, found)));
             }
             Done::Named(found) => decide(stream, io, |request, io| request.file_opened(io, found)),
             Done::Slice(Ok(bytes)) => stream.sliced(bytes),
-            Done::Slice(Err(_)) => stream.fail_reply(),
-            Done::Failed if stream.has_reply() => stream.fail_reply(),
+            Done::Slice(Err(_)) => stream.fail_response(),
+            Done::Failed if stream.has_response() => stream.fail_response(),
             Done::Failed => refuse(stream, io, 500),
             Done::ReadAhead => {}
         }
@@ -417,14 +417,14 @@ fn refuse(stream: &mut Stream<RequestMeta>, io: &Io, status: u16) {
     stream.decide(refusal(status), io.now);
 }
 
-/// Takes the parts of a reply that are ready.
+/// Takes the parts of a response that are ready.
 fn collect(stream: &mut Stream<RequestMeta>) {
     stream.collect(|request, parts| {
         request.exchange.as_ref().map_or_else(Share::default, |exchange| exchange.collect(parts))
     });
 }
 
-/// Answers a request because the drain deadline has passed: with the parts of its reply that are ready, if there are any.
+/// Answers a request because the drain deadline has passed: with the parts of its response that are ready, if there are any.
 fn cut_off(stream: &mut Stream<RequestMeta>, io: &mut Io) {
     let mut stage = None;
     stream.request.note_drain_deadline(&io.pool);
@@ -436,7 +436,7 @@ fn cut_off(stream: &mut Stream<RequestMeta>, io: &mut Io) {
         }
         None => Share::default(),
     });
-    if !stream.has_reply() {
+    if !stream.has_response() {
         decide(stream, io, |request, _| Some(request.cut_off(stage)));
     }
 }

@@ -147,8 +147,8 @@ impl Reactor {
     fn receive(&mut self, message: Message) {
         match message {
             Message::NewConnection(new) => self.admit(new),
-            Message::ReplyReady(key) => {
-                self.drive(key.connection, |connection, io| connection.on_reply_ready(io, key.stream));
+            Message::ResponseReady(key) => {
+                self.drive(key.connection, |connection, io| connection.on_response_ready(io, key.stream));
             }
             Message::Disk(key, done) => {
                 self.drive(key.connection, |connection, io| connection.on_disk(io, key.stream, done));

@@ -57,19 +57,19 @@ fn connect(addr: SocketAddr) -> std::net::TcpStream {
 /// Sends `request` and reads until the server closes.
 fn exchange(mut socket: &std::net::TcpStream, request: &str) -> String {
     socket.write_all(request.as_bytes()).unwrap();
-    let mut reply = String::new();
-    socket.read_to_string(&mut reply).unwrap();
-    reply
+    let mut response = String::new();
+    socket.read_to_string(&mut response).unwrap();
+    response
 }
 
 /// Sends `request` on a connection that stays open, and reads up to `end`.
 fn ask(mut socket: &std::net::TcpStream, request: &str, end: &str) {
     socket.write_all(request.as_bytes()).unwrap();
-    let mut reply = Vec::new();
-    while !reply.ends_with(end.as_bytes()) {
+    let mut response = Vec::new();
+    while !response.ends_with(end.as_bytes()) {
         let mut byte = [0];
         assert_eq!(socket.read(&mut byte).unwrap(), 1, "closed early");
-        reply.push(byte[0]);
+        response.push(byte[0]);
     }
 }
 
@@ -93,9 +93,9 @@ fn probes_are_answered_before_the_server_serves() {
 fn metrics_come_from_the_server() {
     let running = start();
     running.shared.metrics.requests_by_method.incr(svc_core::http::MethodKind::Get);
-    let reply = exchange(&connect(running.addr), "GET /metrics HTTP/1.0\r\n\r\n");
-    assert!(reply.contains("\nsvc_requests_total 1\n"), "{reply}");
-    assert!(!reply.contains("svc_queue_depth"), "the stub has no queue");
+    let response = exchange(&connect(running.addr), "GET /metrics HTTP/1.0\r\n\r\n");
+    assert!(response.contains("\nsvc_requests_total 1\n"), "{response}");
+    assert!(!response.contains("svc_queue_depth"), "the stub has no queue");
     running.control.stop();
 }
 
@@ -107,8 +107,8 @@ fn a_client_with_every_connection_excludes_no_other() {
         // Connections that were already closed may refuse the byte.
         let _ = holder.write_all(b"G");
     }
-    let reply = exchange(&connect(running.addr), PROBE);
-    assert!(reply.ends_with("liveness"), "{reply}");
+    let response = exchange(&connect(running.addr), PROBE);
+    assert!(response.ends_with("liveness"), "{response}");
     let mut given_up = &holders[0];
     let mut rest = Vec::new();
     assert!(matches!(given_up.read_to_end(&mut rest), Ok(0) | Err(_)), "the first was given up");
@@ -130,16 +130,16 @@ fn more_requests_than_one_turn_takes_are_all_answered() {
     let running = start();
     let requests = KEPT_PROBE.repeat(500) + PROBE;
     let socket = connect(running.addr);
-    let replies = std::thread::scope(|scope| {
+    let responses = std::thread::scope(|scope| {
         let reading = scope.spawn(|| {
-            let (mut replies, mut reader) = (String::new(), &socket);
-            reader.read_to_string(&mut replies).unwrap();
-            replies
+            let (mut responses, mut reader) = (String::new(), &socket);
+            reader.read_to_string(&mut responses).unwrap();
+            responses
         });
         (&socket).write_all(requests.as_bytes()).unwrap();
         reading.join().unwrap()
     });
-    assert_eq!(replies.matches("HTTP/1.1 200 OK").count(), 501);
+    assert_eq!(responses.matches("HTTP/1.1 200 OK").count(), 501);
     running.control.stop();
 }
 

@@ -29,8 +29,8 @@ pub(crate) enum Message {
     HandedOver,
     /// No worker thread is left.
     PoolGone,
-    /// Parts of a reply are ready, for the stream with this key.
-    ReplyReady(StreamKey),
+    /// Parts of a response are ready, for the stream with this key.
+    ResponseReady(StreamKey),
     /// The rules were reloaded.
     RulesChanged,
     /// End the thread.
@@ -99,8 +99,8 @@ impl JobClient for Inbox {
 }
 
 impl Notify for Inbox {
-    fn reply_ready(&self, key: StreamKey) {
-        self.send(Message::ReplyReady(key));
+    fn response_ready(&self, key: StreamKey) {
+        self.send(Message::ResponseReady(key));
     }
 }
 

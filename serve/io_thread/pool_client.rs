@@ -20,14 +20,14 @@ const OFFERS_UNANNOUNCED_MAX: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct PoolClient {
     shared: Arc<Shared>,
-    /// Notifies the I/O thread about parts of replies.
+    /// Notifies the I/O thread about parts of responses.
     notify: Arc<dyn Notify>,
     /// The number of offers for which the workers have not been notified.
     unannounced: u32,
 }
 
 impl PoolClient {
-    /// Offers requests to the pool of `shared`; `notify` is notified about parts of replies.
+    /// Offers requests to the pool of `shared`; `notify` is notified about parts of responses.
     pub(crate) fn new(shared: Arc<Shared>, notify: Arc<dyn Notify>) -> Self {
         Self { shared, notify, unannounced: 0 }
     }

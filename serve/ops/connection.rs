@@ -17,7 +17,7 @@ use svc_core::plugins::PageTicket;
 use svc_core::sync::permits::Permits;
 use svc_core::sync::primitive::Arc;
 
-use super::port::{OpsResponder, OpsResponse, OpsSource, page_reply, refusal};
+use super::port::{OpsResponder, OpsResponse, OpsSource, page_response, refusal};
 
 /// One connection.
 #[derive(Debug)]
@@ -177,8 +177,8 @@ impl OpsConnection {
     fn answer<S: OpsSource>(&mut self, responder: &OpsResponder<S>, incoming: &Incoming, now: Instant) {
         let has_body = !matches!(incoming.framing, BodyFraming::None | BodyFraming::Length(0));
         let fits = self.connection.begin((), Grant::default(), now);
-        let reply = match responder.respond(&incoming.head, has_body, self.peer, now) {
-            OpsResponse::Now(reply) => reply,
+        let response = match responder.respond(&incoming.head, has_body, self.peer, now) {
+            OpsResponse::Now(response) => response,
             OpsResponse::Later(ticket) => {
                 self.asked = Some(AskedPage { stream: incoming.stream, ticket, since: now });
                 return;
@@ -186,7 +186,7 @@ impl OpsConnection {
         };
         // Bodies are not read: after a request with a body, the next request cannot be found.
         let refuses = has_body || !fits;
-        let decision = if refuses { Decision::Refuse(reply) } else { Decision::Respond(reply) };
+        let decision = if refuses { Decision::Refuse(response) } else { Decision::Respond(response) };
         self.decide(incoming.stream, decision, now);
     }
 
@@ -198,7 +198,7 @@ impl OpsConnection {
             return;
         };
         self.excused = now.saturating_duration_since(asked.since);
-        self.decide(asked.stream, Decision::Respond(page_reply(outcome)), now);
+        self.decide(asked.stream, Decision::Respond(page_response(outcome)), now);
         self.asked = None;
     }
 

@@ -26,7 +26,7 @@ use std::time::Instant;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use svc_core::connection::Reply;
+use svc_core::connection::Response;
 use svc_core::http::negotiate::accepts_gzip;
 use svc_core::http::{Fields, Head, HeadError};
 use svc_core::limits::OPS_GZIP_MIN_BYTES;
@@ -34,7 +34,7 @@ use svc_core::observe::exposition::Format;
 use svc_core::observe::{Health, HealthProbe, ProbeFacts};
 use svc_core::plugins::{PageOutcome, PageTicket, PluginAsked, PluginPage};
 use svc_core::policy::client::AllowList;
-use svc_core::pool::{Origin, ReplyHead};
+use svc_core::pool::{Origin, ResponseHead};
 use svc_core::sync::primitive::Arc;
 
 use super::page::{OpsPage, PageGuard};
@@ -80,8 +80,8 @@ struct OpsAnswer<'a> {
 /// How a request is answered.
 #[derive(Debug)]
 pub(crate) enum OpsResponse {
-    /// With this reply.
-    Now(Reply),
+    /// With this response.
+    Now(Response),
     /// With the page that was requested from a plugin.
     Later(PageTicket),
 }
@@ -115,16 +115,16 @@ impl<S: OpsSource> OpsResponder<S> {
     pub(crate) fn respond(&self, head: &Head, has_body: bool, peer: IpAddr, now: Instant) -> OpsResponse {
         let endpoint = match self.admit(head, has_body, peer) {
             Ok(endpoint) => endpoint,
-            Err(refusal) => return OpsResponse::Now(reply_of(refusal, head)),
+            Err(refusal) => return OpsResponse::Now(response_of(refusal, head)),
         };
         let Endpoint::Plugin { name, path } = endpoint else {
-            return OpsResponse::Now(reply_of(self.answer(endpoint, head, now), head));
+            return OpsResponse::Now(response_of(self.answer(endpoint, head, now), head));
         };
         let query = head.path_and_query().1.unwrap_or_default();
         match self.source.ask_plugin(name, path, query, now) {
             PluginAsked::Asked(ticket) => OpsResponse::Later(ticket),
-            PluginAsked::Unavailable => OpsResponse::Now(page_reply(PageOutcome::Late)),
-            PluginAsked::Unknown => OpsResponse::Now(reply_of(OpsAnswer::text(404, "not found\n"), head)),
+            PluginAsked::Unavailable => OpsResponse::Now(page_response(PageOutcome::Late)),
+            PluginAsked::Unknown => OpsResponse::Now(response_of(OpsAnswer::text(404, "not found\n"), head)),
         }
     }
 
@@ -198,21 +198,21 @@ impl<S: OpsSource> OpsResponder<S> {
     }
 }
 
-/// Makes the reply for a plugin's page, or for the lack of one.
-pub(crate) fn page_reply(outcome: PageOutcome) -> Reply {
+/// Makes the response for a plugin's page, or for the lack of one.
+pub(crate) fn page_response(outcome: PageOutcome) -> Response {
     let (status, text) = match outcome {
         PageOutcome::Page(PluginPage { status, content_type, body }) => {
             // RFC 9110, section 15.3.6: no content may be generated in a 205.
             let body = if status == 205 { Vec::new() } else { body };
-            return reply(status, base_fields(&content_type), body);
+            return response(status, base_fields(&content_type), body);
         }
         PageOutcome::Failed => (500, "the plugin failed\n"),
         PageOutcome::Late => (503, "the plugin does not answer\n"),
     };
-    reply(status, base_fields(TEXT), text.as_bytes().to_vec())
+    response(status, base_fields(TEXT), text.as_bytes().to_vec())
 }
 
-fn reply_of(answer: OpsAnswer<'_>, head: &Head) -> Reply {
+fn response_of(answer: OpsAnswer<'_>, head: &Head) -> Response {
     let mut fields = base_fields(answer.content_type);
     if answer.status == 405 {
         fields.push_own(b"Allow", b"GET, HEAD");
@@ -229,18 +229,18 @@ fn reply_of(answer: OpsAnswer<'_>, head: &Head) -> Reply {
         }
     }
     let (status, body) = coded(answer, head, &mut fields);
-    reply(status, fields, body.into_owned())
+    response(status, fields, body.into_owned())
 }
 
 /// Answers a request header that could not be parsed.
-pub(crate) fn refusal(error: HeadError) -> Reply {
-    reply(error.status(), base_fields(TEXT), format!("{error}\n").into_bytes())
+pub(crate) fn refusal(error: HeadError) -> Response {
+    response(error.status(), base_fields(TEXT), format!("{error}\n").into_bytes())
 }
 
-fn reply(status: u16, fields: Fields, body: Vec<u8>) -> Reply {
+fn response(status: u16, fields: Fields, body: Vec<u8>) -> Response {
     let content_length = Some(body.len() as u64);
-    let head = ReplyHead { status, fields, content_length, ..ReplyHead::bare(Origin::Server) };
-    Reply::whole(head, body)
+    let head = ResponseHead { status, fields, content_length, ..ResponseHead::bare(Origin::Server) };
+    Response::whole(head, body)
 }
 
 impl<'a> Endpoint<'a> {

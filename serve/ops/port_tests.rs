@@ -163,18 +163,18 @@ const PATHS: [&str; 11] = [
 #[test]
 fn every_endpoint_answers_with_its_exact_type() {
     for path in PATHS {
-        let reply = get(path);
+        let response = get(path);
         let expected = match path {
             "/health" | "/config" | "/status" => "application/json",
             "/" => "text/html; charset=utf-8",
             "/metrics" => "text/plain; version=0.0.4; charset=utf-8",
             _ => "text/plain",
         };
-        assert_eq!((reply.status, reply.field("content-type")), (200, Some(expected)), "{path}");
-        assert_eq!(reply.field("cache-control"), Some("no-store"));
-        assert_eq!(reply.field("x-content-type-options"), Some("nosniff"));
-        assert_eq!(reply.field("content-length"), Some(reply.body.len().to_string().as_str()));
-        assert_eq!(reply.keep, Persistence::Keep);
+        assert_eq!((response.status, response.field("content-type")), (200, Some(expected)), "{path}");
+        assert_eq!(response.field("cache-control"), Some("no-store"));
+        assert_eq!(response.field("x-content-type-options"), Some("nosniff"));
+        assert_eq!(response.field("content-length"), Some(response.body.len().to_string().as_str()));
+        assert_eq!(response.keep, Persistence::Keep);
     }
 }
 
@@ -193,8 +193,8 @@ fn a_probe_has_its_name_whatever_its_status() {
     ] {
         for path in [path, alias] {
             assert_eq!(get(path).body, name.as_bytes());
-            let reply = ask_of(nobody, None, "127.0.0.1", &format!("GET {path} HTTP/1.0\r\n\r\n"));
-            assert_eq!((reply.status, reply.body.as_slice()), (status, name.as_bytes()), "{path}");
+            let response = ask_of(nobody, None, "127.0.0.1", &format!("GET {path} HTTP/1.0\r\n\r\n"));
+            assert_eq!((response.status, response.body.as_slice()), (status, name.as_bytes()), "{path}");
         }
     }
     assert_eq!(ask_of(nobody, None, "127.0.0.1", "GET /health HTTP/1.0\r\n\r\n").status, 503);
@@ -204,8 +204,8 @@ fn a_probe_has_its_name_whatever_its_status() {
 fn a_stalled_pool_is_taken_out_of_service_and_not_restarted() {
     let stalled = ProbeFacts { pool_stalled: true, ..HEALTHY };
     for (path, status) in [("/healthz", 200), ("/readyz", 503), ("/startupz", 200), ("/health", 503)] {
-        let reply = ask_of(stalled, None, "127.0.0.1", &format!("GET {path} HTTP/1.0\r\n\r\n"));
-        assert_eq!(reply.status, status, "{path}");
+        let response = ask_of(stalled, None, "127.0.0.1", &format!("GET {path} HTTP/1.0\r\n\r\n"));
+        assert_eq!(response.status, status, "{path}");
     }
 }
 
@@ -229,8 +229,12 @@ fn head_has_the_headers_of_get_and_no_body() {
 fn other_methods_are_405_with_allow() {
     for path in PATHS {
         for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "get", "PURGE"] {
-            let reply = ask(&format!("{method} {path} HTTP/1.1\r\n\r\n"));
-            assert_eq!((reply.status, reply.field("allow")), (405, Some("GET, HEAD")), "{method} {path}");
+            let response = ask(&format!("{method} {path} HTTP/1.1\r\n\r\n"));
+            assert_eq!(
+                (response.status, response.field("allow")),
+                (405, Some("GET, HEAD")),
+                "{method} {path}"
+            );
         }
     }
 }
@@ -240,8 +244,8 @@ fn a_probe_may_end_with_a_slash() {
     for (path, name) in
         [("/healthz/", "liveness"), ("/readyz/", "readiness"), ("/health/startup/", "startup")]
     {
-        let reply = ask(&format!("GET {path} HTTP/1.1\r\n\r\n"));
-        assert_eq!((reply.status, reply.body.as_slice()), (200, name.as_bytes()), "{path}");
+        let response = ask(&format!("GET {path} HTTP/1.1\r\n\r\n"));
+        assert_eq!((response.status, response.body.as_slice()), (200, name.as_bytes()), "{path}");
     }
     assert_eq!(ask("GET /healthz// HTTP/1.1\r\n\r\n").status, 404);
 }
@@ -302,9 +306,9 @@ fn a_request_with_a_body_is_refused_and_ends_the_connection() {
         ("GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 413),
         ("POST /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\n", 405),
     ] {
-        let reply = ask(request);
-        assert_eq!((reply.status, reply.keep), (status, Persistence::Close), "{request:?}");
-        assert_eq!(reply.field("connection"), Some("close"));
+        let response = ask(request);
+        assert_eq!((response.status, response.keep), (status, Persistence::Close), "{request:?}");
+        assert_eq!(response.field("connection"), Some("close"));
     }
     assert_eq!(ask("GET /healthz HTTP/1.1\r\nContent-Length: 0\r\n\r\n").keep, Persistence::Keep);
 }
@@ -329,11 +333,11 @@ fn metrics_are_negotiated_and_vary() {
 fn long_answers_are_compressed_on_demand_only() {
     let coded =
         |path: &str, coding: &str| ask(&format!("GET {path} HTTP/1.1\r\nAccept-Encoding: {coding}\r\n\r\n"));
-    let reply = coded("/metrics", "br, gzip");
-    assert_eq!(reply.field("content-encoding"), Some("gzip"));
-    assert_eq!(reply.field("content-length"), Some(reply.body.len().to_string().as_str()));
+    let response = coded("/metrics", "br, gzip");
+    assert_eq!(response.field("content-encoding"), Some("gzip"));
+    assert_eq!(response.field("content-length"), Some(response.body.len().to_string().as_str()));
     let mut text = String::new();
-    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&reply.body[..]), &mut text).unwrap();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&response.body[..]), &mut text).unwrap();
     assert_eq!(text, METRICS_TEXT.repeat(100));
     assert_eq!(coded("/config", "gzip").field("content-encoding"), Some("gzip"));
     assert_eq!(coded("/config", "gzip").field("vary"), Some("Accept-Encoding"));
@@ -401,9 +405,9 @@ fn the_page_has_a_content_security_policy() {
         (page.field("x-frame-options"), page.field("referrer-policy")),
         (Some("DENY"), Some("no-referrer"))
     );
-    for reply in [&page, &status] {
-        assert_eq!(reply.field("cross-origin-resource-policy"), Some("same-origin"));
-        assert_eq!(reply.field("access-control-allow-origin"), None);
+    for response in [&page, &status] {
+        assert_eq!(response.field("cross-origin-resource-policy"), Some("same-origin"));
+        assert_eq!(response.field("access-control-allow-origin"), None);
     }
     assert_eq!(status.field("content-security-policy"), None);
 }
@@ -418,15 +422,15 @@ fn a_page_of_a_plugin_has_its_status_type_and_body() {
     let get = |method: &str, path: &str| {
         let script = PluginScript::new();
         let request = format!("{method} {path} HTTP/1.1\r\n\r\n");
-        let reply = ask_with(with_plugin(&script), None, "127.0.0.1", &request);
-        (reply, script)
+        let response = ask_with(with_plugin(&script), None, "127.0.0.1", &request);
+        (response, script)
     };
-    let (reply, _) = get("GET", "/plugins/disk/a/b%20c?d=e");
-    assert_eq!((reply.status, reply.field("content-type")), (200, Some("text/plain")));
-    assert_eq!(reply.body, b"a/b%20c?d=e");
-    assert_eq!(reply.field("x-content-type-options"), Some("nosniff"));
-    let (reply, _) = get("HEAD", "/plugins/disk/");
-    assert_eq!((reply.status, reply.body.len(), reply.field("content-length")), (200, 0, Some("1")));
+    let (response, _) = get("GET", "/plugins/disk/a/b%20c?d=e");
+    assert_eq!((response.status, response.field("content-type")), (200, Some("text/plain")));
+    assert_eq!(response.body, b"a/b%20c?d=e");
+    assert_eq!(response.field("x-content-type-options"), Some("nosniff"));
+    let (response, _) = get("HEAD", "/plugins/disk/");
+    assert_eq!((response.status, response.body.len(), response.field("content-length")), (200, 0, Some("1")));
     for (path, status) in [
         ("/plugins/disk", 404),
         ("/plugins/", 404),
@@ -436,12 +440,12 @@ fn a_page_of_a_plugin_has_its_status_type_and_body() {
         ("/plugins", 404),
     ] {
         for method in ["GET", "POST"] {
-            let (reply, script) = get(method, path);
-            assert_eq!((reply.status, script.count(PluginCall::Serve)), (status, 0), "{method} {path}");
+            let (response, script) = get(method, path);
+            assert_eq!((response.status, script.count(PluginCall::Serve)), (status, 0), "{method} {path}");
         }
     }
-    let (reply, script) = get("POST", "/plugins/disk/");
-    assert_eq!((reply.status, reply.field("allow")), (405, Some("GET, HEAD")));
+    let (response, script) = get("POST", "/plugins/disk/");
+    assert_eq!((response.status, response.field("allow")), (405, Some("GET, HEAD")));
     assert_eq!(script.count(PluginCall::Serve), 0);
 }
 
@@ -451,8 +455,8 @@ fn peers_outside_the_list_cannot_enumerate_plugins() {
         for method in ["GET", "POST"] {
             let script = PluginScript::new();
             let request = format!("{method} {path} HTTP/1.1\r\n\r\n");
-            let reply = ask_with(with_plugin(&script), Some("10.0.0.0/8"), "192.0.2.1", &request);
-            assert_eq!((reply.status, script.count(PluginCall::Serve)), (403, 0), "{method} {path}");
+            let response = ask_with(with_plugin(&script), Some("10.0.0.0/8"), "192.0.2.1", &request);
+            assert_eq!((response.status, script.count(PluginCall::Serve)), (403, 0), "{method} {path}");
         }
     }
 }
@@ -461,6 +465,6 @@ fn peers_outside_the_list_cannot_enumerate_plugins() {
 fn a_plugin_that_fails_is_a_500() {
     let script = PluginScript::new();
     script.fail(PluginCall::Serve);
-    let reply = ask_with(with_plugin(&script), None, "127.0.0.1", "GET /plugins/disk/ HTTP/1.1\r\n\r\n");
-    assert_eq!((reply.status, reply.field("content-type")), (500, Some("text/plain; charset=utf-8")));
+    let response = ask_with(with_plugin(&script), None, "127.0.0.1", "GET /plugins/disk/ HTTP/1.1\r\n\r\n");
+    assert_eq!((response.status, response.field("content-type")), (500, Some("text/plain; charset=utf-8")));
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use svc_core::cache::{CacheOutcome, Fill, Follower, Following, ResponseCache, StaleReason, StoredEntry};
-use svc_core::pool::ReplyRecorder;
+use svc_core::pool::ResponseRecorder;
 use svc_core::sync::permits::Permit;
 use svc_core::sync::primitive::Arc;
 
@@ -60,9 +60,9 @@ impl CacheUse {
         })
     }
 
-    /// Returns the recorder of its script's reply.
-    pub(super) fn recorder(&self) -> Option<Arc<dyn ReplyRecorder>> {
-        self.fill.as_ref().map(|fill| Arc::clone(fill) as Arc<dyn ReplyRecorder>)
+    /// Returns the recorder of its script's response.
+    pub(super) fn recorder(&self) -> Option<Arc<dyn ResponseRecorder>> {
+        self.fill.as_ref().map(|fill| Arc::clone(fill) as Arc<dyn ResponseRecorder>)
     }
 
     /// Ends its fill, unless a worker has done so.

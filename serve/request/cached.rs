@@ -12,7 +12,7 @@ use svc_core::cache::{
 };
 use svc_core::connection::Decision;
 use svc_core::http::{Fields, Head, MethodKind};
-use svc_core::pool::{Body, Origin, ReplyHead};
+use svc_core::pool::{Body, Origin, ResponseHead};
 use svc_core::sync::primitive::Arc;
 
 use super::cache_status::{CacheStatus, Forwarded};
@@ -286,7 +286,7 @@ impl RequestMeta {
         let mut shown = entry.answer(head, || io.ids.new_id().to_string());
         let is_refused = shown.status >= 400 && shown.status != entry.status();
         let origin = if is_refused { Origin::Server } else { Origin::Script };
-        let mut head = ReplyHead { status: shown.status, ..ReplyHead::bare(origin) };
+        let mut head = ResponseHead { status: shown.status, ..ResponseHead::bare(origin) };
         shown.fields.push_own(b"Cache-Status", status.as_bytes());
         if !is_refused {
             let age = itoa::Buffer::new().format(entry.age_seconds(io.now)).to_owned();

@@ -1,9 +1,9 @@
 //! A wait of a browser for a change of the code.
 
-use svc_core::connection::{Decision, Reply};
+use svc_core::connection::{Decision, Response};
 use svc_core::dev::Development;
 use svc_core::http::Fields;
-use svc_core::pool::{Notify, Origin, ReplyHead, StreamKey};
+use svc_core::pool::{Notify, Origin, ResponseHead, StreamKey};
 use svc_core::sync::primitive::Arc;
 
 use super::server_response::ServerResponse;
@@ -43,7 +43,7 @@ impl ChangeWait {
         }
         fields.push_own(b"Content-Type", b"text/plain");
         let content_length = Some(revision.len() as u64);
-        let head = ReplyHead { fields, content_length, ..ReplyHead::bare(Origin::Server) };
-        Decision::Respond(Reply::whole(head, revision))
+        let head = ResponseHead { fields, content_length, ..ResponseHead::bare(Origin::Server) };
+        Decision::Respond(Response::whole(head, revision))
     }
 }

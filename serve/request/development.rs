@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::disk::site::Ready;
 use crate::io_thread::io::Io;
-use svc_core::connection::{Decision, Reply};
-use svc_core::dev::{CHANGES_PATH, DevReply, ShownRequest, is_document_request};
+use svc_core::connection::{Decision, Response};
+use svc_core::dev::{CHANGES_PATH, DevResponse, ShownRequest, is_document_request};
 use svc_core::files::Content;
 use svc_core::http::MethodKind;
-use svc_core::pool::{Origin, ReplyHead};
+use svc_core::pool::{Origin, ResponseHead};
 
 use super::change_wait::ChangeWait;
 use super::meta::RequestMeta;
@@ -59,8 +59,9 @@ impl RequestMeta {
         let client = self.client_context.client.addr.ip();
         let shown = ShownRequest { head: request, client, status: 500 };
         let response = development.respond(&failure, shown, &development.changes.revision());
-        let head = ReplyHead { status: 500, fields: response.fields, ..ReplyHead::bare(Origin::Server) };
-        Some(Decision::Respond(Reply::whole(head, response.body)))
+        let head =
+            ResponseHead { status: 500, fields: response.fields, ..ResponseHead::bare(Origin::Server) };
+        Some(Decision::Respond(Response::whole(head, response.body)))
     }
 
     /// Sends a file that a browser shows as a document, with the script that reloads it. The file is not cached by the
@@ -73,14 +74,14 @@ impl RequestMeta {
         if !is_document_request(request) {
             return None;
         }
-        let mut head = ReplyHead { fields: plain.fields.clone(), ..ReplyHead::bare(Origin::Server) };
+        let mut head = ResponseHead { fields: plain.fields.clone(), ..ResponseHead::bare(Origin::Server) };
         let mut body = bytes.to_vec();
-        if DevReply::new(development).append(request, &mut head, &mut body) == 0 {
+        if DevResponse::new(development).append(request, &mut head, &mut body) == 0 {
             return None;
         }
         head.fields.remove(b"Accept-Ranges");
         head.fields.set_own(b"Cache-Control", b"no-store");
         head.content_length = Some(body.len() as u64);
-        Some(Decision::Respond(Reply::whole(head, body)))
+        Some(Decision::Respond(Response::whole(head, body)))
     }
 }

@@ -9,12 +9,12 @@ use std::time::Instant;
 use svc_core::admission::OfferOutcome;
 use svc_core::cache::Fill;
 use svc_core::config::Executor;
-use svc_core::connection::{Decision, Reply};
+use svc_core::connection::{Decision, Response};
 use svc_core::files::{Asset, BodyPiece, Representation, directory_location, represent};
 use svc_core::http::{Head, uri};
 use svc_core::observe::{Event, Metrics};
 use svc_core::policy::deny::Denial;
-use svc_core::pool::{Body, CompleteRequest, Origin, ReplyHead, ReplyRecorder, RequestId, Script};
+use svc_core::pool::{Body, CompleteRequest, Origin, RequestId, ResponseHead, ResponseRecorder, Script};
 use svc_core::sync::primitive::Arc;
 
 use super::meta::RequestMeta;
@@ -97,7 +97,7 @@ impl RequestMeta {
         let Some(head) = self.head() else { return ServerResponse::plain(500).into_decision() };
         let representation = represent(&ready.asset, head, || io.ids.new_id().to_string());
         let status = representation.status;
-        let head = ReplyHead { status, ..ReplyHead::bare(Origin::Server) };
+        let head = ResponseHead { status, ..ResponseHead::bare(Origin::Server) };
         self.send_representation(io, ready, representation, head, status >= 400)
     }
 
@@ -108,7 +108,7 @@ impl RequestMeta {
         io: &mut Io,
         ready: &Ready,
         representation: Representation,
-        head: ReplyHead,
+        head: ResponseHead,
         is_refused: bool,
     ) -> Decision {
         if !is_refused {
@@ -129,20 +129,20 @@ impl RequestMeta {
         io: &mut Io,
         asset: &Arc<Asset>,
         representation: Representation,
-        head: ReplyHead,
+        head: ResponseHead,
         is_refused: bool,
     ) -> Decision {
         if let Some(coding) = representation.order {
             io.disk.order_background(BackgroundJob::Code(Arc::clone(asset), coding));
         }
         let mut head =
-            ReplyHead { fields: representation.fields, content_length: representation.length, ..head };
+            ResponseHead { fields: representation.fields, content_length: representation.length, ..head };
         if is_refused {
             head.fields.push_own(b"Content-Type", PAGE_TYPE);
-            return Decision::Respond(Reply::whole(head, page(representation.status)));
+            return Decision::Respond(Response::whole(head, page(representation.status)));
         }
         self.coded = representation.coded.map(|coded| (coded.before, coded.after));
-        Decision::Respond(Reply::pieces(head, representation.body, &io.shared.spool))
+        Decision::Respond(Response::pieces(head, representation.body, &io.shared.spool))
     }
 
     /// Offers the request to the pool.
@@ -213,7 +213,7 @@ impl RequestMeta {
             span: None,
             request_id,
             received_at: self.received_at,
-            recorder: fill.map(|fill| fill as Arc<dyn ReplyRecorder>),
+            recorder: fill.map(|fill| fill as Arc<dyn ResponseRecorder>),
         }
     }
 }

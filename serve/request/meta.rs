@@ -10,7 +10,7 @@ use svc_core::admission::Ticket;
 use svc_core::config::AbandonedRequests;
 use svc_core::http::{Head, RequestLine, Version};
 use svc_core::policy::deny::Denial;
-use svc_core::pool::{Exchange, ReplyHead, RequestId, Script, StreamKey};
+use svc_core::pool::{Exchange, RequestId, ResponseHead, Script, StreamKey};
 use svc_core::spool::Share;
 use svc_core::sync::primitive::Arc;
 use svc_core::time;
@@ -48,10 +48,10 @@ pub(crate) struct RequestMeta {
     /// Whether the head that was sent announces a body with a content coding of the server.
     pub(crate) is_coded: bool,
     /// The head of a script's response while the file that it names is being opened.
-    pub(crate) sends: Option<Box<ReplyHead>>,
+    pub(crate) sends: Option<Box<ResponseHead>>,
     /// Whether its script no longer existed when a worker opened it; the path is then resolved again.
     pub(crate) has_lost_script: bool,
-    /// The share of its head in the memory of all replies.
+    /// The share of its head in the memory of all responses.
     pub(crate) memory: Share,
     /// The client, and the trace of the request.
     pub(crate) client_context: ClientContext,

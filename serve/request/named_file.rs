@@ -11,7 +11,7 @@ use svc_core::connection::Decision;
 use svc_core::files::{kept, represent_sent};
 use svc_core::http::{NamedFile, uri};
 use svc_core::observe::Event;
-use svc_core::pool::ReplyHead;
+use svc_core::pool::ResponseHead;
 
 use super::meta::RequestMeta;
 use super::server_response::ServerResponse;
@@ -21,7 +21,7 @@ use crate::io_thread::io::Io;
 
 impl RequestMeta {
     /// Orders the file that `head`, the response of the script, names.
-    pub(crate) fn order_file(&mut self, io: &mut Io, mut head: ReplyHead) {
+    pub(crate) fn order_file(&mut self, io: &mut Io, mut head: ResponseHead) {
         match head.file.take() {
             None | Some(NamedFile::Stored) => {}
             Some(NamedFile::Requested) => {
@@ -61,7 +61,7 @@ impl RequestMeta {
         Some(ServerResponse::plain(reason).with(&kept(&head.fields)).into_decision())
     }
 
-    fn send_named(&mut self, io: &mut Io, ready: &Ready, mut head: ReplyHead) -> Decision {
+    fn send_named(&mut self, io: &mut Io, ready: &Ready, mut head: ResponseHead) -> Decision {
         let Some(asked) = self.head() else { return ServerResponse::plain(500).into_decision() };
         let fields = std::mem::take(&mut head.fields);
         let representation =

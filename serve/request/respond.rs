@@ -1,4 +1,4 @@
-//! Responding: from the head of a reply to the head of the response.
+//! Responding: from the head of a response to the head of the response.
 //!
 //! The announced length and coding are those of the body that follows. The only content generated here is the page of
 //! an error without a body; the protocol encodes the head.
@@ -8,7 +8,7 @@ use svc_core::http::Fields;
 use svc_core::http::status::is_bodiless;
 use svc_core::http::uri;
 use svc_core::policy::error_pages::ERROR_PAGE_TYPE;
-use svc_core::pool::{Origin, ReplyHead};
+use svc_core::pool::{Origin, ResponseHead};
 use svc_core::time;
 
 use super::meta::RequestMeta;
@@ -21,7 +21,7 @@ impl RequestMeta {
     pub(crate) fn announce(
         &mut self,
         io: &mut Io,
-        mut head: ReplyHead,
+        mut head: ResponseHead,
         mut length: Option<u64>,
         head_only: bool,
     ) -> Announced {

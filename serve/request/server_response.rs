@@ -3,9 +3,9 @@
 //! They are short plain text and the same for all clients. They contain nothing from the request, so nothing needs
 //! escaping.
 
-use svc_core::connection::{Decision, Reply};
+use svc_core::connection::{Decision, Response};
 use svc_core::http::{Fields, status};
-use svc_core::pool::{Origin, ReplyHead};
+use svc_core::pool::{Origin, ResponseHead};
 
 /// The methods that the main port accepts.
 pub(crate) const METHODS: &[u8] = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, QUERY";
@@ -95,24 +95,24 @@ impl ServerResponse {
 
     /// Answers a request with it.
     pub(crate) fn into_decision(self) -> Decision {
-        Decision::Respond(self.into_reply())
+        Decision::Respond(self.into_response())
     }
 
     /// Refuses a request with it: the connection ends with this response.
     pub(crate) fn into_refusal(self) -> Decision {
-        Decision::Refuse(self.into_reply())
+        Decision::Refuse(self.into_response())
     }
 
-    /// Converts it to a reply.
-    fn into_reply(self) -> Reply {
+    /// Converts it to a response.
+    fn into_response(self) -> Response {
         let content_length = (!status::is_bodiless(self.status)).then_some(self.body.len() as u64);
-        let head = ReplyHead {
+        let head = ResponseHead {
             status: self.status,
             fields: self.fields,
             content_length,
-            ..ReplyHead::bare(Origin::Server)
+            ..ResponseHead::bare(Origin::Server)
         };
-        Reply::whole(head, self.body)
+        Response::whole(head, self.body)
     }
 }
 

@@ -103,7 +103,7 @@ fn take_permit(connection: &mut Connection<RequestMeta>, io: &Io, is_needed: boo
     permit.map(Some)
 }
 
-/// Counts a head in the memory of all replies, or refuses the stream. Through header compression, an HTTP/2 client can
+/// Counts a head in the memory of all responses, or refuses the stream. Through header compression, an HTTP/2 client can
 /// make the server store a hundred times the bytes that it sends, while it withholds the bodies.
 fn hold_head(connection: &mut Connection<RequestMeta>, io: &Io, head: &Head) -> Option<Share> {
     let mut memory = Share::default();

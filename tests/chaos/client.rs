@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The part of an answer that was read.
 #[derive(Debug)]
-struct Reply {
+struct Response {
     status: u16,
     fields: Vec<(String, String)>,
     body: Vec<u8>,
@@ -50,7 +50,7 @@ pub(crate) fn send(target: Target, program: &Program) -> Option<String> {
         };
     }
     match read(&bytes) {
-        Some(reply) => judge(program, &model::answer(program, target.mode), &reply),
+        Some(response) => judge(program, &model::answer(program, target.mode), &response),
         None => Some(format!("an answer without a head: {:?}", String::from_utf8_lossy(&bytes))),
     }
 }
@@ -67,39 +67,40 @@ pub(crate) fn get(addr: SocketAddr, path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&read(&bytes)?.body).into_owned())
 }
 
-fn judge(program: &Program, answer: &Answer, reply: &Reply) -> Option<String> {
-    let text = String::from_utf8_lossy(&reply.body);
+fn judge(program: &Program, answer: &Answer, response: &Response) -> Option<String> {
+    let text = String::from_utf8_lossy(&response.body);
     if program.fault.is_some() {
         // Only the presence of an answer is predictable.
-        return (![200, 500].contains(&reply.status))
-            .then(|| format!("status {}: {}", reply.status, brief(&text)));
+        return (![200, 500].contains(&response.status))
+            .then(|| format!("status {}: {}", response.status, brief(&text)));
     }
     let is_bailout = answer.body.is_none();
     // Once the head is sent, a failure cuts the response off.
-    if answer.may_fail && (reply.status >= 500 || !reply.is_whole) {
+    if answer.may_fail && (response.status >= 500 || !response.is_whole) {
         return None;
     }
     // Until the head is sent, a failure may change it.
-    if reply.status != answer.status && !(answer.may_be_cut && reply.status >= 500) {
-        return Some(format!("status {} and not {}: {}", reply.status, answer.status, brief(&text)));
+    if response.status != answer.status && !(answer.may_be_cut && response.status >= 500) {
+        return Some(format!("status {} and not {}: {}", response.status, answer.status, brief(&text)));
     }
     match &answer.body {
         // The server has its own page for errors without a body.
-        Some(body) if body.is_empty() && reply.status >= 400 => {}
+        Some(body) if body.is_empty() && response.status >= 400 => {}
         Some(body) if *body != text => {
             return Some(format!("body {}\n        and not {}", brief(&text), brief(body)));
         }
-        Some(_) if !reply.is_whole && !answer.may_be_cut => {
+        Some(_) if !response.is_whole && !answer.may_be_cut => {
             return Some("an incomplete body".into());
         }
         _ => {}
     }
     let strange =
-        reply.fields.iter().find(|(name, value)| name.starts_with("x-chaos") && *value != program.id);
+        response.fields.iter().find(|(name, value)| name.starts_with("x-chaos") && *value != program.id);
     if let Some((name, value)) = strange {
         return Some(format!("a field of another program: {name}: {value}"));
     }
-    if !is_bailout && let Some(missing) = answer.fields.iter().find(|field| !reply.fields.contains(field)) {
+    if !is_bailout && let Some(missing) = answer.fields.iter().find(|field| !response.fields.contains(field))
+    {
         return Some(format!("the field {missing:?} is missing"));
     }
     None
@@ -110,7 +111,7 @@ fn brief(text: &str) -> String {
     format!("{short:?} ({} bytes)", text.len())
 }
 
-fn read(bytes: &[u8]) -> Option<Reply> {
+fn read(bytes: &[u8]) -> Option<Response> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     if bytes.starts_with(b"HTTP/1.1 103 ") {
         return read(&bytes[end + 4..]);
@@ -130,7 +131,7 @@ fn read(bytes: &[u8]) -> Option<Reply> {
         let length = of("content-length").and_then(|length| length.parse::<usize>().ok());
         (rest.to_vec(), length.is_none_or(|length| length == rest.len()))
     };
-    Some(Reply { status, fields, body, is_whole })
+    Some(Response { status, fields, body, is_whole })
 }
 
 /// Decodes a chunked body; returns it, and whether it is complete.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use svc_core::policy::rate_table::{RateTable, Take};
-use svc_core::pool::{Closed, End, Mailbox, Part, ReaderNotice, ReplyBatch};
+use svc_core::pool::{Closed, End, Mailbox, Part, ReaderNotice, ResponseBatch};
 use svc_core::spool::Spool;
 use svc_core::sync::batch_queue::{BatchQueue, Enqueued};
 use svc_core::sync::completion::{WakeSet, completion};
@@ -310,7 +310,7 @@ fn an_abandoned_exchange_still_runs_and_one_side_answers() {
 }
 
 #[test]
-fn a_reply_in_one_piece_is_given_or_taken_away() {
+fn a_response_in_one_piece_is_given_or_taken_away() {
     explore(4, || {
         let state = Arc::new(ExchangeState::queued());
         let worker = {
@@ -324,7 +324,7 @@ fn a_reply_in_one_piece_is_given_or_taken_away() {
 }
 
 #[test]
-fn a_reply_is_given_or_taken_away_or_overrun() {
+fn a_response_is_given_or_taken_away_or_overrun() {
     explore(4, || {
         let state = Arc::new(ExchangeState::queued());
         state.claim().unwrap();
@@ -348,9 +348,9 @@ fn a_reply_is_given_or_taken_away_or_overrun() {
 }
 
 /// The mailbox and the state of a response, with the operations of the worker and the watchdog.
-struct HeldReply(ExchangeState, Mailbox);
+struct HeldResponse(ExchangeState, Mailbox);
 
-impl HeldReply {
+impl HeldResponse {
     fn complete(&self) -> bool {
         let is_ours = self.0.finish() == ExchangeStage::Running;
         if is_ours {
@@ -360,7 +360,7 @@ impl HeldReply {
     }
 
     fn overrun(&self) -> bool {
-        let end = || ReplyBatch::default().before(End::Broken);
+        let end = || ResponseBatch::default().before(End::Broken);
         self.1.cut(|has_head| self.0.overrun(has_head).map(|_| end())).is_some()
     }
 }
@@ -368,10 +368,12 @@ impl HeldReply {
 #[test]
 fn an_overdue_exchange_has_a_visible_answer() {
     explore(3, || {
-        let held =
-            Arc::new(HeldReply(ExchangeState::queued(), Mailbox::new(Spool::new("/nonexistent".into(), 0))));
+        let held = Arc::new(HeldResponse(
+            ExchangeState::queued(),
+            Mailbox::new(Spool::new("/nonexistent".into(), 0)),
+        ));
         held.0.claim().unwrap();
-        let [worker, watcher] = [HeldReply::complete, HeldReply::overrun].map(|side| {
+        let [worker, watcher] = [HeldResponse::complete, HeldResponse::overrun].map(|side| {
             let held = Arc::clone(&held);
             thread::spawn(move || side(&held))
         });
@@ -408,7 +410,7 @@ fn two_workers_cannot_claim_one_exchange() {
 }
 
 fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<ReaderNotice, Closed> {
-    mailbox.deliver(&mut ReplyBatch::of(bytes))
+    mailbox.deliver(&mut ResponseBatch::of(bytes))
 }
 
 /// Returns a mailbox without room: every further part has to wait for the reader.

@@ -52,7 +52,7 @@ fn a_request_aborted_by_the_drain_in_its_body_is_503_and_shutdown() {
 }
 
 #[test]
-fn a_reply_whose_head_was_sent_counts_as_answered_when_the_drain_ends_it() {
+fn a_response_whose_head_was_sent_counts_as_answered_when_the_drain_ends_it() {
     let mut site = Site::start(&[("DRAIN_TIMEOUT_SECONDS", "1")]);
     std::fs::write(site.root.path().join("long.bin"), vec![b'x'; 50_000_000]).unwrap();
     let (mut stream, mut file, mut other) = (site.client(), site.client(), site.http2());

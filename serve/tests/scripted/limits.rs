@@ -81,7 +81,7 @@ fn a_spool_without_a_disk_is_503_and_logged() {
 }
 
 #[test]
-fn a_reply_without_a_disk_is_logged_and_still_whole() {
+fn a_response_without_a_disk_is_logged_and_still_whole() {
     let spool = tempfile::tempdir().unwrap();
     let site = Site::start(&[("SPOOL_DIR", spool.path().to_str().unwrap())]);
     drop(spool);
@@ -121,7 +121,7 @@ fn a_request_beyond_its_time_is_answered_in_its_worker_s_place() {
 }
 
 #[test]
-fn a_reply_beyond_its_time_breaks_off_and_is_not_cancelled() {
+fn a_response_beyond_its_time_breaks_off_and_is_not_cancelled() {
     let site = Site::start(&[("PHP_WORKERS", "1")]);
     let mut client = site.client();
     client.send("GET /overdue-stream/a HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -144,7 +144,7 @@ impl Model {
         let record = &self.records[number];
         assert!(
             by_length || record.is_whole(),
-            "the client of {number} cannot tell that its reply is cut: {record:?}"
+            "the client of {number} cannot tell that its response is cut: {record:?}"
         );
         let whole = record.body_bytes();
         assert_eq!(seen.body, whole, "the client of {number} takes a part for the whole: {record:?}");

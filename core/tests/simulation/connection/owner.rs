@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use svc_core::connection::{Ask, Connection, Decision, Input, Reply, Source, Stream};
+use svc_core::connection::{Ask, Connection, Decision, Input, Response, Source, Stream};
 use svc_core::http::BodyError;
 use svc_core::limits::{BODY_MEMORY_MAX, READ_BYTES};
 
@@ -122,13 +122,13 @@ impl Owner {
             Answerer::Bytes => {
                 let body = bytes(REPLIED + number as u32, 0, asked.supplied());
                 model.records[number].supplied = body.len();
-                Decision::Respond(Reply::whole(head(number, asked.status, None), body))
+                Decision::Respond(Response::whole(head(number, asked.status, None), body))
             }
             Answerer::File => {
                 let len = asked.supplied();
                 model.records[number].supplied = len;
                 let pieces = file_pieces(number, len);
-                Decision::Respond(Reply::pieces(
+                Decision::Respond(Response::pieces(
                     head(number, asked.status, Some(len as u64)),
                     pieces,
                     &self.spool,
@@ -147,8 +147,8 @@ impl Owner {
         status: u16,
         now: Instant,
     ) {
-        let reply = self.short(model, at.1, status);
-        visit(it, at.0, |it| it.decide(Decision::Refuse(reply), now));
+        let response = self.short(model, at.1, status);
+        visit(it, at.0, |it| it.decide(Decision::Refuse(response), now));
     }
 
     /// Responds with an error.
@@ -160,15 +160,15 @@ impl Owner {
         status: u16,
         now: Instant,
     ) {
-        let reply = self.short(model, at.1, status);
-        visit(it, at.0, |it| it.decide(Decision::Respond(reply), now));
+        let response = self.short(model, at.1, status);
+        visit(it, at.0, |it| it.decide(Decision::Respond(response), now));
     }
 
-    fn short(&mut self, model: &mut Model, number: usize, status: u16) -> Reply {
+    fn short(&mut self, model: &mut Model, number: usize, status: u16) -> Response {
         (model.records[number].supplied, model.records[number].is_broken) = (50, false);
         self.workers.remove(&number);
         self.waits.remove(&number);
-        Reply::whole(head(number, status, None), bytes(REPLIED + number as u32, 0, 50))
+        Response::whole(head(number, status, None), bytes(REPLIED + number as u32, 0, 50))
     }
 
     /// Handles the needs of a request.
@@ -226,7 +226,7 @@ impl Owner {
                 self.jobs.push(Job::Work(stream, number));
                 visit(it, stream, |it| it.decide(Decision::Await { until }, now));
             }
-            Ask::SendFile(head) => panic!("no reply names a file: {head:?}"),
+            Ask::SendFile(head) => panic!("no response names a file: {head:?}"),
             Ask::Slice(source, offset, len) => {
                 assert!(len > 0, "a slice of nothing");
                 let is_now = matches!(source, Source::File(_)) && dice.one_in(2);
@@ -273,7 +273,7 @@ impl Owner {
             }
             Job::Find(stream, number) => {
                 if number_of(it, stream) == Some(number)
-                    && !it.stream(stream).is_some_and(|it| it.has_reply())
+                    && !it.stream(stream).is_some_and(|it| it.has_response())
                 {
                     self.decide(it, model, plan, (stream, number), now);
                 }
@@ -289,7 +289,7 @@ impl Owner {
                 if self.disk_fails && dice.one_in(4) {
                     model.records[number].is_broken = true;
                     if dice.one_in(2) {
-                        visit(it, stream, Stream::fail_reply);
+                        visit(it, stream, Stream::fail_response);
                     } else {
                         visit(it, stream, |it| it.sliced(Vec::new()));
                     }
@@ -300,7 +300,7 @@ impl Owner {
             }
             Job::Note(stream, number) => {
                 if self.workers.contains_key(&number) {
-                    visit(it, stream, Stream::note_reply);
+                    visit(it, stream, Stream::note_response);
                 }
             }
             Job::Work(stream, number) => self.give(model, stream, number, dice),
@@ -389,7 +389,7 @@ impl Owner {
                 });
             }
             self.waits.remove(&number);
-            if !it.stream(stream).is_some_and(|it| it.has_reply()) {
+            if !it.stream(stream).is_some_and(|it| it.has_response()) {
                 self.answer(it, model, (stream, number), 503, now);
             }
         }

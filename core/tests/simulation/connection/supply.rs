@@ -9,7 +9,7 @@ use svc_core::connection::{Announced, Source};
 use svc_core::files::BodyPiece;
 use svc_core::http::Fields;
 use svc_core::limits::BODY_MEMORY_MAX;
-use svc_core::pool::{Body, End, Origin, Part, ReplyHead, SpooledPart};
+use svc_core::pool::{Body, End, Origin, Part, ResponseHead, SpooledPart};
 use svc_core::spool::Spool;
 
 use super::plan::{ASKED, Asked, Given, PAGE, REPLIED, bytes};
@@ -44,10 +44,10 @@ pub(crate) fn parts(spool: &Spool, number: usize, asked: &Asked) -> VecDeque<Par
     parts
 }
 
-pub(crate) fn head(number: usize, status: u16, content_length: Option<u64>) -> ReplyHead {
+pub(crate) fn head(number: usize, status: u16, content_length: Option<u64>) -> ResponseHead {
     let mut fields = Fields::new();
     fields.push(b"X-Request", number.to_string().as_bytes()).expect("a field");
-    ReplyHead { status, fields, content_length, ..ReplyHead::bare(Origin::Script) }
+    ResponseHead { status, fields, content_length, ..ResponseHead::bare(Origin::Script) }
 }
 
 /// Returns a body in a file and in memory, in three pieces.
@@ -75,12 +75,12 @@ pub(crate) fn slice(source: &Source, offset: u64, len: usize) -> Vec<u8> {
 
 pub(crate) fn announced(
     asked: &Asked,
-    head: ReplyHead,
+    head: ResponseHead,
     length: Option<u64>,
     head_only: bool,
     number: usize,
 ) -> Announced {
-    let ReplyHead { status, fields, content_length, .. } = head;
+    let ResponseHead { status, fields, content_length, .. } = head;
     let page = asked.page.map(|len| bytes(PAGE + number as u32, 0, len));
     let mut length = page.as_ref().map(|page| page.len() as u64).or(length);
     if head_only && length == Some(0) && content_length.is_none() {

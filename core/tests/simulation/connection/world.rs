@@ -161,7 +161,7 @@ impl World {
             Command::Read { looks_again } => {
                 // A request cut off while a piece is being spooled gets its response, and the rest of its body is
                 // discarded.
-                let is_answered = self.machine.stream(0).is_none_or(|stream| stream.has_reply());
+                let is_answered = self.machine.stream(0).is_none_or(|stream| stream.has_response());
                 assert!(
                     self.plan.is_http2 || is_answered || self.owner.spooling == 0,
                     "it reads on while a piece of a body is on its way to the disk"

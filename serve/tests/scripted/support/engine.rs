@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use svc_core::http::Fields;
 use svc_core::pool::{
-    End, Engine, Exchange, Origin, RecordedReply, Recording, ReplyHead, Started, ThreadProbe, Worker,
+    End, Engine, Exchange, Origin, RecordedResponse, Recording, ResponseHead, Started, ThreadProbe, Worker,
     WorkerStartError,
 };
 use svc_core::sync::event_count::EventCount;
@@ -244,8 +244,8 @@ impl Actor {
             recorder.start();
             assert!(matches!(recorder.begin(&head), Recording::UpTo(_)));
             let (status, fields) = (head.status, head.fields.clone());
-            let reply = RecordedReply { status, reason: None, fields, body: b"stored".to_vec() };
-            recorder.complete(&exchange.request.head, reply);
+            let response = RecordedResponse { status, reason: None, fields, body: b"stored".to_vec() };
+            recorder.complete(&exchange.request.head, response);
         }
         let _ = exchange.complete(head, b"stored".to_vec());
     }
@@ -285,10 +285,10 @@ impl Actor {
     }
 }
 
-pub(crate) fn head(status: u16, content_length: Option<u64>) -> ReplyHead {
+pub(crate) fn head(status: u16, content_length: Option<u64>) -> ResponseHead {
     let mut fields = Fields::new();
     fields.push(b"Content-Type", b"text/plain").unwrap();
-    ReplyHead { status, fields, content_length, ..ReplyHead::bare(Origin::Script) }
+    ResponseHead { status, fields, content_length, ..ResponseHead::bare(Origin::Script) }
 }
 
 pub(crate) fn complete(exchange: &Exchange, status: u16, body: Vec<u8>) {
@@ -297,5 +297,6 @@ pub(crate) fn complete(exchange: &Exchange, status: u16, body: Vec<u8>) {
 }
 
 fn made(exchange: &Exchange, status: u16, origin: Origin) {
-    let _ = exchange.complete(ReplyHead { origin, fields: Fields::new(), ..head(status, None) }, Vec::new());
+    let _ =
+        exchange.complete(ResponseHead { origin, fields: Fields::new(), ..head(status, None) }, Vec::new());
 }

@@ -187,7 +187,7 @@ impl Site {
         eventually("every request is answered", || metrics.requests_by_method.total() == answered());
         eventually("no worker is busy", || shared.pool_facts().busy == 0);
         eventually("no worker carries anything", || shared.pool_facts().carrying == 0);
-        eventually("no reply is held", || shared.spool.memory_bytes() == 0);
+        eventually("no response is held", || shared.spool.memory_bytes() == 0);
         // A connection is counted as ended just before its permits are returned.
         let beside = shared.config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN);
         eventually("the permits are back", || {

@@ -169,12 +169,12 @@ impl World {
             return;
         }
         match self.dice.below(8) {
-            0 => visit(&mut self.machine, stream, Stream::note_reply),
+            0 => visit(&mut self.machine, stream, Stream::note_response),
             1 => visit(&mut self.machine, stream, Stream::retry_spool),
             2 => self.machine.handle(Input::Cached, self.now),
             3 => self.machine.handle(Input::Timeout, self.now - Duration::from_millis(1)),
             4 => visit(&mut self.machine, stream, |stream| {
-                let _ = (stream.has_reply(), stream.is_waiting());
+                let _ = (stream.has_response(), stream.is_waiting());
             }),
             _ => {
                 let _ = self.machine.deadline();

@@ -85,7 +85,7 @@ fn a_client_that_leaves_a_stream_ends_it_and_counts_nothing() {
 }
 
 #[test]
-fn a_slow_reader_gets_all_of_a_large_reply_and_holds_no_worker() {
+fn a_slow_reader_gets_all_of_a_large_response_and_holds_no_worker() {
     let site = Site::start(&[("PHP_WORKERS", "1")]);
     let mut slow = site.client();
     let length = 20_000_000;
@@ -177,7 +177,7 @@ fn announced_lengths_are_kept() {
 }
 
 #[test]
-fn a_broken_reply_is_seen_to_be_broken() {
+fn a_broken_response_is_seen_to_be_broken() {
     let site = Site::start(&[]);
     let response = site.client().get("/broken");
     assert!(!response.is_whole);

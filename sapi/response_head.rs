@@ -7,13 +7,13 @@ use svc_core::config::Config;
 use svc_core::http::status::is_bodiless;
 use svc_core::http::token::list;
 use svc_core::http::{Fields, NamedFile};
-use svc_core::pool::{Origin, ReplyHead};
+use svc_core::pool::{Origin, ResponseHead};
 
 use svc_ffi::PhpHead;
 
 /// The response header if a script has set nothing.
-pub(crate) fn plain_head() -> ReplyHead {
-    ReplyHead::bare(Origin::Script)
+pub(crate) fn plain_head() -> ResponseHead {
+    ResponseHead::bare(Origin::Script)
 }
 
 /// How fields that a script sets for the server or for a proxy are treated.
@@ -37,8 +37,8 @@ impl FieldUse {
 
 /// Sorts the lines that a script set into the parts of a response header. Malformed lines, and fields that a script may
 /// not set, are dropped. Fields that name a file are never sent; they have an effect if `use_of.sends_files`.
-pub(crate) fn reply_head(head: &PhpHead<'_>, use_of: FieldUse) -> ReplyHead {
-    let mut reply = plain_head();
+pub(crate) fn response_head(head: &PhpHead<'_>, use_of: FieldUse) -> ResponseHead {
+    let mut response = plain_head();
     let mut status = head.status;
     let mut stated = None;
     for line in &head.lines {
@@ -48,7 +48,7 @@ pub(crate) fn reply_head(head: &PhpHead<'_>, use_of: FieldUse) -> ReplyHead {
             continue;
         }
         if name.eq_ignore_ascii_case(b"content-length") {
-            reply.content_length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+            response.content_length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         } else if name.eq_ignore_ascii_case(b"status") {
             // CGI scripts set the status this way.
             if let Some(code) = leading_number(value) {
@@ -58,25 +58,25 @@ pub(crate) fn reply_head(head: &PhpHead<'_>, use_of: FieldUse) -> ReplyHead {
         } else if head.status == 304 && name.eq_ignore_ascii_case(b"content-type") {
             // PHP's default would replace the media type of the client's cached copy.
         } else if let Some(file) = NamedFile::of(name, value) {
-            reply.file = Some(file).filter(|_| use_of.sends_files);
+            response.file = Some(file).filter(|_| use_of.sends_files);
         } else if !use_of.has_proxy && is_for_a_proxy(name) {
             // Nothing between svc and the client would read it.
         } else {
             // PHP rejects line breaks in headers; other malformed fields are dropped here.
-            let _ = reply.fields.push(name, value);
+            let _ = response.fields.push(name, value);
         }
     }
-    reply.reason = reason(head.status_line, head.status);
-    reply.status = u16::try_from(status).ok().filter(|code| (200..=999).contains(code)).unwrap_or(500);
-    if i32::from(reply.status) != head.status {
-        reply.reason = stated.filter(|_| i32::from(reply.status) == status);
+    response.reason = reason(head.status_line, head.status);
+    response.status = u16::try_from(status).ok().filter(|code| (200..=999).contains(code)).unwrap_or(500);
+    if i32::from(response.status) != head.status {
+        response.reason = stated.filter(|_| i32::from(response.status) == status);
     }
     // There is no body that the file could replace.
-    reply.file.take_if(|_| is_bodiless(reply.status) || reply.status == 205);
-    if reply.file.is_some() && head.lines.last().is_some_and(|line| is_default_type(line)) {
-        reply.fields.remove(b"Content-Type");
+    response.file.take_if(|_| is_bodiless(response.status) || response.status == 205);
+    if response.file.is_some() && head.lines.last().is_some_and(|line| is_default_type(line)) {
+        response.fields.remove(b"Content-Type");
     }
-    reply
+    response
 }
 
 /// Removes the fields that the script's `Connection` names: they are meant for this connection and are not stored
@@ -138,9 +138,9 @@ mod tests {
 
     const SENDS_FILES: FieldUse = FieldUse { sends_files: true, has_proxy: false };
 
-    fn parse(status: i32, status_line: &str, lines: &[&str]) -> ReplyHead {
+    fn parse(status: i32, status_line: &str, lines: &[&str]) -> ResponseHead {
         let lines = lines.iter().map(|line| line.as_bytes()).collect();
-        reply_head(&PhpHead { status, status_line: status_line.as_bytes(), lines }, SENDS_FILES)
+        response_head(&PhpHead { status, status_line: status_line.as_bytes(), lines }, SENDS_FILES)
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(head.file, Some(NamedFile::Path(b"/srv/a"[..].into())));
         assert_eq!(head.fields.as_bytes(), b"X-A: 1\r\n", "PHP has added the type");
         let lines = lines.map(str::as_bytes).to_vec();
-        let head = reply_head(&PhpHead { status: 200, status_line: b"", lines }, FieldUse::default());
+        let head = response_head(&PhpHead { status: 200, status_line: b"", lines }, FieldUse::default());
         assert_eq!(head.file, None);
         assert_eq!(head.fields.as_bytes(), b"X-A: 1\r\nContent-type: text/html; charset=UTF-8\r\n");
     }
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(head.fields.as_bytes(), b"X-Accel: 1\r\nX-Accelerated: 1\r\n");
         let lines = lines.map(str::as_bytes).to_vec();
         let behind = FieldUse { has_proxy: true, ..SENDS_FILES };
-        let head = reply_head(&PhpHead { status: 200, status_line: b"", lines }, behind);
+        let head = response_head(&PhpHead { status: 200, status_line: b"", lines }, behind);
         assert_eq!(head.fields.get(b"x-accel-buffering"), Some(&b"no"[..]));
     }
 

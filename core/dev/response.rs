@@ -13,12 +13,12 @@ use super::failure::Failure;
 use super::failure_report::FailureReport;
 use super::{Development, ShownRequest, csp, document, page};
 use crate::http::{Fields, Head, MethodKind};
-use crate::pool::{CompleteRequest, Origin, ReplyHead};
+use crate::pool::{CompleteRequest, Origin, ResponseHead};
 use crate::sync::primitive::Arc;
 
 /// Development's part in one response.
 #[derive(Debug)]
-pub struct DevReply {
+pub struct DevResponse {
     development: Arc<Development>,
     /// The revision at the beginning of the script, which may have run code from before a later change.
     revision: String,
@@ -29,7 +29,7 @@ pub struct DevReply {
     open_status: Option<u16>,
 }
 
-impl DevReply {
+impl DevResponse {
     /// Begins the response to a request whose script begins.
     pub fn new(development: &Arc<Development>) -> Box<Self> {
         Box::new(Self {
@@ -53,7 +53,7 @@ impl DevReply {
 
     /// Replaces a response of which nothing was sent by the page about the failure, if there is one. The fields about
     /// other origins stay, so that programs of other origins can read it.
-    pub fn replace(&mut self, request: &CompleteRequest, head: &mut ReplyHead, body: &mut Vec<u8>) {
+    pub fn replace(&mut self, request: &CompleteRequest, head: &mut ResponseHead, body: &mut Vec<u8>) {
         let Some(failure) = self.failure.take() else { return };
         head.status = if head.origin == Origin::TimeLimit { 504 } else { 500 };
         head.reason = None;
@@ -73,7 +73,7 @@ impl DevReply {
     }
 
     /// Appends the script to a whole response, if that is a page. Returns the number of bytes added.
-    pub fn complete(&self, request: &Head, head: &mut ReplyHead, body: &mut Vec<u8>) -> u64 {
+    pub fn complete(&self, request: &Head, head: &mut ResponseHead, body: &mut Vec<u8>) -> u64 {
         if !takes_script(request, head) || head.file.is_some() {
             return 0;
         }
@@ -87,7 +87,7 @@ impl DevReply {
     }
 
     /// Appends the script to a body that is known, if a browser shows it as a page. Returns the number of bytes added.
-    pub fn append(&self, request: &Head, head: &mut ReplyHead, body: &mut Vec<u8>) -> u64 {
+    pub fn append(&self, request: &Head, head: &mut ResponseHead, body: &mut Vec<u8>) -> u64 {
         let announced = head.content_length.is_none_or(|length| length == body.len() as u64);
         if !takes_script(request, head) || !announced || !is_page(request, body) {
             return 0;
@@ -103,7 +103,7 @@ impl DevReply {
     }
 
     /// Looks at a response whose head is about to be sent with the beginning of its body.
-    pub fn begin(&mut self, request: &Head, head: &mut ReplyHead, first: &[u8]) {
+    pub fn begin(&mut self, request: &Head, head: &mut ResponseHead, first: &[u8]) {
         let can_append = head.content_length.is_none() && request.method_kind() != MethodKind::Head;
         self.open_status = Some(head.status).filter(|status| can_append && is_html(*status, &head.fields));
         let is_candidate = takes_script(request, head);
@@ -130,7 +130,7 @@ impl DevReply {
 }
 
 /// Returns whether a browser shows the response as a page that it can request again.
-fn takes_script(request: &Head, head: &ReplyHead) -> bool {
+fn takes_script(request: &Head, head: &ResponseHead) -> bool {
     matches!(request.method_kind(), MethodKind::Get | MethodKind::Head)
         && is_document_request(request)
         && is_html(head.status, &head.fields)

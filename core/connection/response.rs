@@ -1,7 +1,7 @@
-//! An outgoing reply: turns the parts from a worker, or a file, into framed bytes.
+//! An outgoing response: turns the parts from a worker, or a file, into framed bytes.
 //!
-//! The body is framed exactly as its head announced: excess bytes of a script are dropped, and a reply that is too
-//! short is broken off. The reply does no I/O and knows no worker; it returns the next step.
+//! The body is framed exactly as its head announced: excess bytes of a script are dropped, and a response that is too
+//! short is broken off. The response does no I/O and knows no worker; it returns the next step.
 
 use std::collections::VecDeque;
 
@@ -10,16 +10,16 @@ use bytes::Bytes;
 use crate::files::BodyPiece;
 use crate::http::{Fields, encode};
 use crate::limits::{SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
-use crate::pool::{End, Part, ReplyHead, SpooledPart};
+use crate::pool::{End, Part, ResponseHead, SpooledPart};
 use crate::spool::{Share, Spool};
 use crate::sync::primitive::Arc;
 
 use super::output::Output;
 use super::source::Source;
 
-/// A reply being sent.
+/// A response being sent.
 #[derive(Debug, Default)]
-pub struct Reply {
+pub struct Response {
     parts: VecDeque<Part>,
     /// The worker has parts that were not collected.
     has_more: bool,
@@ -30,9 +30,9 @@ pub struct Reply {
     slice: Option<Vec<u8>>,
     /// Body pieces between the last part and the end.
     tail: VecDeque<BodyPiece>,
-    /// The share of the reply memory for bytes that are buffered or being read from disk.
+    /// The share of the response memory for bytes that are buffered or being read from disk.
     share: Share,
-    /// The reply memory, if the reply sends files.
+    /// The response memory, if the response sends files.
     memory: Option<Spool>,
     /// The number of bytes being read from disk, if any.
     reading: Option<usize>,
@@ -70,7 +70,7 @@ pub(super) struct Run {
     pub(super) end: u64,
 }
 
-/// Bytes held by another owner, with their share of the reply memory.
+/// Bytes held by another owner, with their share of the response memory.
 struct Lent {
     bytes: Bytes,
     _share: Share,
@@ -82,17 +82,17 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// The next step of a reply.
+/// The next step of a response.
 #[derive(Debug)]
-pub(super) enum ReplyStep {
+pub(super) enum ResponseStep {
     /// Wait for the disk.
     Disk,
-    /// Replace the reply by one that sends the file named in this head.
-    File(ReplyHead),
-    /// Nothing: the reply has ended.
+    /// Replace the response by one that sends the file named in this head.
+    File(ResponseHead),
+    /// Nothing: the response has ended.
     End(End),
-    /// Complete and encode the head, with the body's length if known; then call [`Reply::begin_body`].
-    Head(ReplyHead, Option<u64>),
+    /// Complete and encode the head, with the body's length if known; then call [`Response::begin_body`].
+    Head(ResponseHead, Option<u64>),
     /// Encode an informational response.
     Interim(u16, Fields),
     /// Get more parts from the worker.
@@ -103,15 +103,15 @@ pub(super) enum ReplyStep {
     Slice(Source, u64, usize),
 }
 
-impl Reply {
-    /// Creates a complete reply.
-    pub fn whole(head: ReplyHead, body: Vec<u8>) -> Self {
+impl Response {
+    /// Creates a complete response.
+    pub fn whole(head: ResponseHead, body: Vec<u8>) -> Self {
         let parts = VecDeque::from([Part::Head(head), Part::Data(body), Part::End(End::Complete)]);
         Self { parts, ..Self::default() }
     }
 
-    /// Creates a reply with the body `body`; bytes read from files count in the reply memory `memory`.
-    pub fn pieces(head: ReplyHead, body: Vec<BodyPiece>, memory: &Spool) -> Self {
+    /// Creates a response with the body `body`; bytes read from files count in the response memory `memory`.
+    pub fn pieces(head: ResponseHead, body: Vec<BodyPiece>, memory: &Spool) -> Self {
         let parts = VecDeque::from([Part::Head(head), Part::End(End::Complete)]);
         let is_from_disk = body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
         let memory = is_from_disk.then(|| memory.clone());
@@ -161,7 +161,7 @@ impl Reply {
         self.frame = frame;
     }
 
-    /// Lets `take` append parts; `take` returns their share of the reply memory.
+    /// Lets `take` append parts; `take` returns their share of the response memory.
     pub(super) fn collect(&mut self, take: impl FnOnce(&mut VecDeque<Part>) -> Share) {
         let share = take(&mut self.parts);
         self.share.absorb(share);
@@ -183,25 +183,25 @@ impl Reply {
     }
 
     /// Moves the available bytes into `out`; returns the next step.
-    pub(super) fn pump(&mut self, out: &mut Output) -> ReplyStep {
+    pub(super) fn pump(&mut self, out: &mut Output) -> ResponseStep {
         let want = self.advance(out);
         self.note_unsent(out.len());
         want
     }
 
-    fn advance(&mut self, out: &mut Output) -> ReplyStep {
+    fn advance(&mut self, out: &mut Output) -> ResponseStep {
         loop {
             if let Some(end) = self.ended {
-                return ReplyStep::End(end);
+                return ResponseStep::End(end);
             }
             if let Some(bytes) = self.slice.take() {
                 self.put(bytes, out);
             }
             if self.reading.is_some() {
-                return ReplyStep::Disk;
+                return ResponseStep::Disk;
             }
             if out.is_full() {
-                return ReplyStep::Room;
+                return ResponseStep::Room;
             }
             if self.sends_file(out) {
                 continue;
@@ -210,16 +210,16 @@ impl Reply {
                 return want;
             }
             match self.parts.pop_front() {
-                Some(Part::Interim(status, fields)) => return ReplyStep::Interim(status, fields),
+                Some(Part::Interim(status, fields)) => return ResponseStep::Interim(status, fields),
                 Some(Part::Head(head)) if head.file.is_some() => {
                     // No byte of the file is being read yet, and later parts are not the body.
                     self.reading = Some(0);
-                    return ReplyStep::File(head);
+                    return ResponseStep::File(head);
                 }
                 Some(Part::Head(head)) => {
                     let known_length = || if head.is_streamed { None } else { self.known_length() };
                     let length = head.content_length.or_else(known_length);
-                    return ReplyStep::Head(head, length);
+                    return ResponseStep::Head(head, length);
                 }
                 Some(Part::Data(bytes)) => self.put(bytes, out),
                 Some(Part::Spooled(SpooledPart { file, offset, len })) => {
@@ -232,7 +232,7 @@ impl Reply {
                         self.begin_piece(piece, out);
                     }
                 },
-                None => return ReplyStep::Parts,
+                None => return ResponseStep::Parts,
             }
         }
     }
@@ -257,7 +257,7 @@ impl Reply {
         self.reading.is_some()
     }
 
-    /// Breaks the reply off because its rest is not available.
+    /// Breaks the response off because its rest is not available.
     pub(super) fn fail(&mut self) {
         self.reading = None;
         (self.run, self.slice) = (None, None);
@@ -292,7 +292,7 @@ impl Reply {
     }
 
     /// Requests the next slice of the run.
-    fn next_slice(&mut self, out: &Output) -> Option<ReplyStep> {
+    fn next_slice(&mut self, out: &Output) -> Option<ResponseStep> {
         let run = self.run.as_ref()?;
         let skipped = self.frame == Frame::Absent || self.frame == Frame::Length { left: 0 };
         if skipped || run.offset >= run.end {
@@ -302,7 +302,7 @@ impl Reply {
         // Nothing is read for a client that does not read.
         let mut len = as_index(run.end - run.offset).min(out.slice_room());
         if len == 0 {
-            return Some(ReplyStep::Room);
+            return Some(ResponseStep::Room);
         }
         let memory = match &run.source {
             Source::Spool(file) => Some(file.spool()),
@@ -313,13 +313,13 @@ impl Reply {
         {
             // Without memory, little is read ahead of what can be sent.
             if !out.is_empty() {
-                return Some(ReplyStep::Room);
+                return Some(ResponseStep::Room);
             }
             len = len.min(TIGHT_SLICE_BYTES);
             self.share.take(memory, len as u64);
         }
         self.reading = Some(len);
-        Some(ReplyStep::Slice(run.source.clone(), run.offset, len))
+        Some(ResponseStep::Slice(run.source.clone(), run.offset, len))
     }
 
     fn put(&mut self, mut bytes: Vec<u8>, out: &mut Output) {
@@ -391,5 +391,5 @@ fn as_index(place: u64) -> usize {
 }
 
 #[cfg(test)]
-#[path = "reply_tests.rs"]
+#[path = "response_tests.rs"]
 mod tests;

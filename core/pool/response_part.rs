@@ -1,16 +1,16 @@
-//! The parts of a reply, from its head to its end, and the batches in which a worker sends them.
+//! The parts of a response, from its head to its end, and the batches in which a worker sends them.
 
 use crate::http::{Fields, NamedFile};
 use crate::spool::SpoolFile;
 use crate::sync::primitive::Arc;
 
-/// One step of a reply, in order: interim heads, the head, data, the end.
+/// One step of a response, in order: interim heads, the head, data, the end.
 #[derive(Debug)]
 pub enum Part {
     /// An informational response (103), sent immediately.
     Interim(u16, Fields),
     /// Status and fields of the final response.
-    Head(ReplyHead),
+    Head(ResponseHead),
     /// Bytes of the body.
     Data(Vec<u8>),
     /// Bytes of the body that are on disk.
@@ -26,7 +26,7 @@ impl Part {
     }
 }
 
-/// A run of reply bytes in a spool file. The disk space is freed when all runs of the file are dropped.
+/// A run of response bytes in a spool file. The disk space is freed when all runs of the file are dropped.
 #[derive(Clone, Debug)]
 pub struct SpooledPart {
     /// The file. Only threads that may wait for a disk read it.
@@ -46,25 +46,25 @@ impl SpooledPart {
 
 /// Status and fields of a final response.
 #[derive(Debug)]
-pub struct ReplyHead {
+pub struct ResponseHead {
     /// The status code, 200 to 999.
     pub status: u16,
     /// The reason phrase, if the script sets one.
     pub reason: Option<Vec<u8>>,
     /// The fields, without hop-by-hop fields and `Content-Length`.
     pub fields: Fields,
-    /// The length that the script announced, or that is known because the reply is complete.
+    /// The length that the script announced, or that is known because the response is complete.
     pub content_length: Option<u64>,
-    /// The script has flushed, or has written more than is buffered: the length counts as unknown, even if the reply ends
+    /// The script has flushed, or has written more than is buffered: the length counts as unknown, even if the response ends
     /// before its head is sent.
     pub is_streamed: bool,
-    /// The origin of the reply.
+    /// The origin of the response.
     pub origin: Origin,
-    /// The file to send as the body, instead of the body that follows; only a complete reply names one.
+    /// The file to send as the body, instead of the body that follows; only a complete response names one.
     pub file: Option<NamedFile>,
 }
 
-impl ReplyHead {
+impl ResponseHead {
     /// Starts a head with status 200 and no fields.
     pub const fn bare(origin: Origin) -> Self {
         Self {
@@ -78,13 +78,13 @@ impl ReplyHead {
         }
     }
 
-    /// Makes the head of a reply that the recorder has [replaced](super::recorder::Recording::Replaced).
+    /// Makes the head of a response that the recorder has [replaced](super::recorder::Recording::Replaced).
     pub fn replaced() -> Self {
         Self { file: Some(NamedFile::Stored), ..Self::bare(Origin::Server) }
     }
 }
 
-/// The origin of a reply.
+/// The origin of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The script, by running to its end or by sending output.
@@ -99,26 +99,26 @@ pub enum Origin {
     WorkerLost,
 }
 
-/// How a reply ended.
+/// How a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The reply is complete.
+    /// The response is complete.
     Complete,
-    /// The reply broke off after its head was sent; the client must be able to detect that.
+    /// The response broke off after its head was sent; the client must be able to detect that.
     Broken,
 }
 
 /// Parts that a worker sends together, in this order. All are optional.
 #[derive(Debug, Default)]
-pub struct ReplyBatch {
-    pub(super) head: Option<ReplyHead>,
+pub struct ResponseBatch {
+    pub(super) head: Option<ResponseHead>,
     bytes: Vec<u8>,
     /// The number of bytes that were delivered.
     delivered: usize,
     pub(super) end: Option<End>,
 }
 
-impl ReplyBatch {
+impl ResponseBatch {
     /// Makes a batch of body bytes.
     pub fn of(bytes: Vec<u8>) -> Self {
         Self { bytes, ..Self::default() }
@@ -126,7 +126,7 @@ impl ReplyBatch {
 
     /// Adds the head before the bytes.
     #[must_use]
-    pub fn after(self, head: ReplyHead) -> Self {
+    pub fn after(self, head: ResponseHead) -> Self {
         Self { head: Some(head), ..self }
     }
 

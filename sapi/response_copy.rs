@@ -4,11 +4,11 @@
 //! the copy given up. A response that is truncated, or whose length its script announced wrongly, is not stored.
 
 use svc_core::http::Fields;
-use svc_core::pool::{Exchange, RecordedReply, RecordingEnd, ReplyHead};
+use svc_core::pool::{Exchange, RecordedResponse, RecordingEnd, ResponseHead};
 
 /// The copy of one response.
 #[derive(Debug)]
-pub(crate) struct ReplyCopy {
+pub(crate) struct ResponseCopy {
     status: u16,
     reason: Option<Vec<u8>>,
     fields: Fields,
@@ -18,9 +18,9 @@ pub(crate) struct ReplyCopy {
     is_given_up: bool,
 }
 
-impl ReplyCopy {
+impl ResponseCopy {
     /// Begins the copy of a response with this head.
-    pub(crate) fn new(head: &ReplyHead, bytes_max: usize) -> Self {
+    pub(crate) fn new(head: &ResponseHead, bytes_max: usize) -> Self {
         Self {
             status: head.status,
             reason: head.reason.clone(),
@@ -59,12 +59,12 @@ impl ReplyCopy {
         }
         let Self { status, reason, fields, mut body, .. } = self;
         body.shrink_to_fit();
-        let reply = RecordedReply { status, reason, fields, body };
+        let response = RecordedResponse { status, reason, fields, body };
         exchange
             .request
             .recorder
             .as_ref()
-            .is_some_and(|recorder| recorder.complete(&exchange.request.head, reply))
+            .is_some_and(|recorder| recorder.complete(&exchange.request.head, response))
     }
 
     /// Reports to the cache that the response is not stored.
