@@ -30,6 +30,21 @@ PHP_FUNCTION(svc_request_id)
     RETURN_STRINGL(id.bytes != NULL ? id.bytes : "", id.length);
 }
 
+/* Returns the name as php-fpm writes it (sapi_add_request_header() in main/SAPI.c). Scripts look for `Authorization`, but
+ * HTTP/2 and some clients of HTTP/1 send `authorization`. */
+static zend_string *canonical_name(const shim_view *name)
+{
+    zend_string *canonical = zend_string_alloc(name->length, false);
+    bool is_first = true;
+    for (size_t i = 0; i < name->length; i++) {
+        const char byte = name->bytes[i];
+        ZSTR_VAL(canonical)[i] = is_first ? zend_toupper_ascii(byte) : zend_tolower_ascii(byte);
+        is_first = byte == '-';
+    }
+    ZSTR_VAL(canonical)[name->length] = '\0';
+    return canonical;
+}
+
 PHP_FUNCTION(getallheaders)
 {
     ZEND_PARSE_PARAMETERS_NONE();
@@ -41,9 +56,11 @@ PHP_FUNCTION(getallheaders)
     shim_host.io.fields(shim_current->host, &fields);
     for (size_t i = 0; i < fields.count; i++) {
         const shim_pair *field = &fields.pairs[i];
+        zend_string *name = canonical_name(&field->name);
         zval value;
         ZVAL_STRINGL(&value, field->value.bytes, field->value.length);
-        zend_symtable_str_update(Z_ARRVAL_P(return_value), field->name.bytes, field->name.length, &value);
+        zend_symtable_update(Z_ARRVAL_P(return_value), name, &value);
+        zend_string_release(name);
     }
 }
 

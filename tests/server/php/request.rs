@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use svc_testing::client::{Client, Response, eventually};
+use svc_testing::http2::Http2Client;
 use svc_testing::{IS_WORKER, Svc};
 
 /// Prints as JSON the expression that the query's `show` selects.
@@ -217,12 +218,34 @@ fn authorization_is_taken_apart() {
 }
 
 #[test]
-fn the_fields_are_there_as_they_came() {
+fn field_names_are_written_as_by_php_fpm_in_each_protocol() {
     let svc = Svc::start(&[("index.php", SHOW)], &[]);
-    let seen =
-        ask(&mut svc.client(), "GET /?show=headers HTTP/1.1\r\nHost: x\r\nX-Mixed-CASE: v\r\n1: digit");
-    assert_eq!(seen["0"], json!({"Host": "x", "X-Mixed-CASE": "v", "1": "digit"}));
-    assert_eq!(seen["0"], seen["1"]);
+    let expected = json!({"Host": "x", "X-Mixed-Case": "v", "Authorization": "Bearer A-b", "1": "digit"});
+    for lines in [
+        "Host: x\r\nX-Mixed-CASE: v\r\nAuthorization: Bearer A-b",
+        "host: x\r\nx-mixed-case: v\r\nauthorization: Bearer A-b",
+        "HOST: x\r\nX-MIXED-CASE: v\r\nAUTHORIZATION: Bearer A-b",
+    ] {
+        let seen = ask(&mut svc.client(), &format!("GET /?show=headers HTTP/1.1\r\n{lines}\r\n1: digit"));
+        assert_eq!((&seen["0"], &seen["1"]), (&expected, &expected), "{lines}");
+    }
+    let without_field = ask(&mut svc.client(), "GET http://x/?show=headers HTTP/1.0");
+    assert_eq!(without_field["0"], json!({"Host": "x"}));
+    let mut client = Http2Client::connect(svc.main());
+    let id = client.open(
+        &[
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", "x"),
+            (":path", "/?show=headers"),
+            ("x-mixed-case", "v"),
+            ("authorization", "Bearer A-b"),
+            ("1", "digit"),
+        ],
+        true,
+    );
+    let seen = parsed(&client.response(id));
+    assert_eq!((&seen["0"], &seen["1"]), (&expected, &expected), "HTTP/2");
 }
 
 #[test]
