@@ -8,12 +8,12 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Access, FlockOperation, access, flock};
+use rustix::fs::{Access, FlockOperation, OFlags, access, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
@@ -61,8 +61,8 @@ impl PidFile {
         // The working directory may change before the file is removed.
         let path = &std::path::absolute(path).map_err(unusable)?;
         loop {
-            let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-            let mut file = options.map_err(unusable)?;
+            let mut file =
+                open(OpenOptions::new().read(true).write(true).create(true), path).map_err(unusable)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => {
@@ -82,6 +82,12 @@ impl PidFile {
     }
 }
 
+/// Opens a regular file. Others would block here (FIFOs), or cannot hold a process ID.
+fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
 /// Checks whether a server could create this file, without creating it.
 ///
 /// # Errors
@@ -89,7 +95,7 @@ impl PidFile {
 /// As [`PidFile::create`].
 pub fn try_out(path: &Path) -> Result<(), PidFileError> {
     let unusable = |error: io::Error| PidFileError::Unusable(path.to_owned(), error);
-    match OpenOptions::new().read(true).write(true).open(path) {
+    match open(OpenOptions::new().read(true).write(true), path) {
         Ok(file) => match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => Ok(()),
             Err(Errno::WOULDBLOCK) => {
@@ -129,7 +135,7 @@ impl RunningServer {
     /// If no server is running, or the file cannot be used.
     pub fn find(path: Option<PathBuf>) -> Result<(Self, Pid), PidFileError> {
         let path = path.ok_or(PidFileError::Unset)?;
-        let file = File::open(&path).map_err(|error| match error.kind() {
+        let file = open(OpenOptions::new().read(true), &path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => PidFileError::Absent(path.clone()),
             _ => PidFileError::Unusable(path.clone(), error),
         })?;

@@ -112,13 +112,21 @@ fn the_ports_of_the_server_that_will_reload_are_a_warning() {
 #[test]
 fn a_pid_file_that_cannot_be_written_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let paths = [folder.path().to_owned(), folder.path().join("nowhere/svc.pid")];
+    let fifo = folder.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let paths = [folder.path().to_owned(), folder.path().join("nowhere/svc.pid"), fifo, "/dev/null".into()];
     for path in &paths {
         for word in ["check", "serve"] {
             let environment = [STUB, ("LISTEN_ADDR", "127.0.0.1:0"), ("PID_FILE", path.to_str().unwrap())];
             let said = refusal(&[word, "/tmp"], &environment);
             assert!(said.starts_with(&format!("svc: error: PID_FILE: {path:?} cannot be used (")), "{said}");
         }
+    }
+    // A command does not wait for a process that would open the other end of a FIFO.
+    for path in &paths[2..] {
+        let output = svc(&["reload"], &[("PID_FILE", path.to_str().unwrap())]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && said.contains("it is not a regular file"), "{said}");
     }
     let path = folder.path().join("svc.pid");
     accepted(&["check", "/tmp"], &[STUB, ("PID_FILE", path.to_str().unwrap())]);
