@@ -544,6 +544,9 @@ fn faults() -> Vec<(&'static str, Vec<u8>, u32)> {
         ("RST_STREAM that is too short", frame(RST_STREAM, 0, 1, &[0; 3]), FRAME_SIZE),
         ("PRIORITY that is too short", frame(2, 0, 1, &[0; 4]), FRAME_SIZE),
         ("a head without room for its priority", frame(1, 5 | 0x20, 3, &[0; 4]), FRAME_SIZE),
+        ("a head without room for the length of its padding", frame(1, 5 | 0x8, 3, &[]), FRAME_SIZE),
+        ("DATA without room for the length of its padding", frame(DATA, 0x8, 1, &[]), FRAME_SIZE),
+        ("DATA with more padding than payload", frame(DATA, 0x8, 1, &[1]), PROTOCOL),
         ("a frame beyond the maximum", frame(DATA, 0, 1, &[0; 16_385]), FRAME_SIZE),
         (
             "the first fault counts",

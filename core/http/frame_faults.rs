@@ -189,11 +189,15 @@ const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
 
+/// A flag of DATA and HEADERS: the payload begins with the length of its padding.
+const PADDED: u8 = 0x8;
+
 /// Returns whether the length of a frame is invalid for its type.
 fn has_wrong_size(head: FrameHead) -> bool {
     const ACK: u8 = 1;
     let FrameHead { kind, length, flags, .. } = head;
     match kind {
+        DATA => flags & PADDED != 0 && length == 0,
         // PRIORITY, RST_STREAM
         2 => length != 5,
         3 | WINDOW_UPDATE => length != 4,
@@ -236,7 +240,6 @@ fn is_sound_setting(setting: &[u8]) -> bool {
 
 /// Returns the fragment of a header block in the payload of a HEADERS frame.
 fn fragment(head: FrameHead, payload: &[u8]) -> Result<&[u8], ConnectionFault> {
-    const PADDED: u8 = 0x8;
     const PRIORITY: u8 = 0x20;
     let is_whole = u64::from(head.length) == payload.len() as u64;
     let (mut rest, mut padding) = (payload, 0);
