@@ -12,6 +12,7 @@ pub mod c;
 pub mod chromium;
 pub mod client;
 pub mod collector;
+pub mod counted_calls;
 pub mod daemon;
 pub mod databases;
 pub mod decoder;

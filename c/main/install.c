@@ -192,6 +192,7 @@ static const step after_modules[] = {
     {.install = shim_overflow_install},
     {.install = shim_lost_pages_install},
     {.install = shim_library_failures_install},
+    {.install = shim_queries_install},
 #ifdef SVC_WORKER
     {.attempt = shim_stacks_install, .failure = NO_HANDLE},
     {.install = shim_modules_follow_stacks},

@@ -55,6 +55,8 @@ void shim_library_failures_install(void);
 
 /* ---- The call to SQLite that a request waits in (queries.c) ---- */
 
+/* Call after extensions have started, before other threads start. */
+void shim_queries_install(void);
 /* Returns the call that runs on this thread and clears it; NULL if none was running. */
 void *shim_query_suspend(void);
 void shim_query_resume(void *suspended);

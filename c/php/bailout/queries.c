@@ -24,7 +24,7 @@
 #include "php/context/context.h"
 #include "php/libc/libc.h"
 
-#include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 
@@ -265,18 +265,64 @@ static const wrapper finishes[] = {ENTRY(finish, 1), ENTRY(finish, 2)};
 static const wrapper collations[] = {ENTRY(collation, 1), ENTRY(collation, 2)};
 static const wrapper authorizers[] = {ENTRY(authorizer, 1), ENTRY(authorizer, 2)};
 
-static bool is_of(const char *name, const Dl_info *library)
+/* Where a library is in memory. */
+typedef struct {
+    uintptr_t begin, end;
+} memory_range;
+
+/* The libraries of PHP's extensions: libphp, or one for each. Other libraries may use SQLite, too, on threads without PHP, and
+ * SQLite's own modules register their functions whenever a database is opened: too often for dladdr(), which searches all
+ * symbols of a library. */
+static memory_range sqlite3_library, pdo_sqlite_library;
+
+typedef struct {
+    uintptr_t address;
+    memory_range *found;
+} library_search;
+
+static int note_library(struct dl_phdr_info *library, size_t size, void *argument)
 {
-    const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, name, strlen(name));
-    Dl_info own;
-    return module != NULL && dladdr((void *)module->module_startup_func, &own) != 0 && own.dli_fbase == library->dli_fbase;
+    const library_search *search = argument;
+    memory_range range = {.begin = UINTPTR_MAX};
+    (void)size;
+    for (size_t i = 0; i < library->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &library->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD) {
+            const uintptr_t begin = library->dlpi_addr + segment->p_vaddr;
+            range.begin = MIN(range.begin, begin);
+            range.end = MAX(range.end, begin + segment->p_memsz);
+        }
+    }
+    if (search->address < range.begin || search->address >= range.end) {
+        return 0;
+    }
+    *search->found = range;
+    return 1;
 }
 
-/* Whether the function belongs to one of PHP's extensions: other libraries may use SQLite, too, on threads without PHP. */
-static bool is_php_s(void *callback)
+static void find_library(const char *extension, memory_range *found)
 {
-    Dl_info library;
-    return dladdr(callback, &library) != 0 && (is_of("sqlite3", &library) || is_of("pdo_sqlite", &library));
+    const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, extension, strlen(extension));
+    if (module != NULL) {
+        library_search search = {.address = (uintptr_t)module->module_startup_func, .found = found};
+        (void)dl_iterate_phdr(note_library, &search);
+    }
+}
+
+void shim_queries_install(void)
+{
+    find_library("sqlite3", &sqlite3_library);
+    find_library("pdo_sqlite", &pdo_sqlite_library);
+}
+
+static bool is_in(const void *address, const memory_range *range)
+{
+    return (uintptr_t)address >= range->begin && (uintptr_t)address < range->end;
+}
+
+static bool is_php_s(const void *callback)
+{
+    return is_in(callback, &sqlite3_library) || is_in(callback, &pdo_sqlite_library);
 }
 
 /* Returns the function that SQLite receives instead of `php`. */

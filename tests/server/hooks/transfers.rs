@@ -1,8 +1,8 @@
 //! libcurl transfers whose request is over: libcurl gets errors, and its loops end soon, whatever they wait for.
 
 use svc_testing::backend::{Backend, Unaccepting, Visit, head_of};
-use svc_testing::c;
 use svc_testing::client::eventually;
+use svc_testing::counted_calls::CountedCalls;
 use svc_testing::hooked::{assert_serves, one_thread};
 use svc_testing::skip::skipped;
 use svc_testing::socket::Listener;
@@ -61,7 +61,7 @@ struct Peers {
     hangs: Backend,
     long: Backend,
     full: Unaccepting,
-    folder: tempfile::TempDir,
+    counted: CountedCalls,
 }
 
 impl Peers {
@@ -76,27 +76,23 @@ impl Peers {
             hangs: Backend::tcp(Visit::hang),
             long: Backend::tcp(long),
             full: Unaccepting::new(Listener::tcp()),
-            folder: tempfile::tempdir().unwrap(),
+            counted: CountedCalls::of_poll(),
         }
     }
 
     /// Returns a server whose calls of poll() are counted.
     fn server(&self) -> TaskSvc {
-        let (library, count) = (self.folder.path().join("counted_poll.so"), self.folder.path().join("count"));
-        let define = format!("#define _GNU_SOURCE\n#define COUNT \"{}\"\n", count.display());
-        c::library(&(define + include_str!("../../php/counted_poll.c")), &library);
         let constants: String =
             [("HANGS", self.hangs.address()), ("LONG", self.long.address()), ("FULL", self.full.address())]
                 .map(|(name, address)| format!("const {name} = '{address}';\n"))
                 .concat();
         let server = one_thread(TaskServer::new(&format!("{constants}{CODE}")), "net");
-        server.set("LD_PRELOAD", library.to_str().unwrap()).start(Mode::Worker)
+        server.set("LD_PRELOAD", &self.counted.preload()).start(Mode::Worker)
     }
 
     /// Returns the number of calls of poll().
     fn polls(&self) -> u64 {
-        let bytes = std::fs::read(self.folder.path().join("count")).unwrap();
-        u64::from_ne_bytes(bytes.try_into().unwrap())
+        self.counted.count()
     }
 }
 

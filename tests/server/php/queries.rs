@@ -1,6 +1,8 @@
 //! Scripts that end inside a callback of SQLite, in the middle of a statement, and pragmas that would affect all requests.
 
 use svc_testing::client::eventually;
+use svc_testing::counted_calls::CountedCalls;
+use svc_testing::skip::skipped;
 use svc_testing::tasks::{PLACES, TaskServer, TaskSvc};
 
 /// The number of a call to `ends` names the connection, the callback, the call to SQLite, and the end.
@@ -290,5 +292,24 @@ fn a_pragma_does_not_affect_other_requests() {
             assert_eq!(server.tell(&format!("sets_own{place}")), "[123,123]");
         }
         assert_eq!(server.tell("writes"), "3");
+    });
+}
+
+/// SQLite registers functions of its own on each connection.
+#[test]
+fn a_connection_searches_no_library() {
+    if std::env::var_os("SVC_SANITIZE").is_some() {
+        skipped("a sanitizer wants to be the first library");
+        return;
+    }
+    let counted = CountedCalls::of_dladdr();
+    server().set("LD_PRELOAD", &counted.preload()).in_each_mode(|server| {
+        assert_eq!(server.tell("creates"), "true");
+        assert_eq!(server.tell("writes"), "3");
+        let before = counted.count();
+        for _ in 0..10 {
+            assert_eq!(server.tell("writes"), "3");
+        }
+        assert_eq!(counted.count(), before);
     });
 }
