@@ -130,7 +130,7 @@ static void adopt(shim_connection *root, zend_object *object)
 {
     shim_connection *made = shim_object_is_tracked(object, true) ? shim_connection_find(object) : NULL;
     if (made != NULL && !shim_kind_is_connection(made->kind) && made->parent == NULL) {
-        made->effects = root->effects;
+        made->effects = root->kind == SHIM_KIND_PGSQL ? root->latest_effects : root->effects;
         shim_connection_set_parent(made, root);
     }
 }
@@ -237,7 +237,7 @@ ZEND_NAMED_FUNCTION(shim_call_on_connection)
         if (shim_running != NULL && shim_kind_is_store(call.connection->kind)) {
             shim_store_leave(call.connection, execute_data, return_value);
         } else {
-            shim_rest_note_rows(execute_data, return_value);
+            shim_rest_note_rows(call.connection, shim_connection_find(object), execute_data, return_value);
         }
         adopt_all(call.connection, execute_data, return_value);
     }

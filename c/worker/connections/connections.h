@@ -92,10 +92,14 @@ typedef struct shim_connection {
      * the session's last ID (last_ids.c). */
     uint64_t stateful_for;
     uint64_t identified_for;
+    /* The request has only tried to take a lock so far, and has not read whether it has it. */
+    uint64_t tries_lock_for;
     /* The figures of requests that have lent the connection (figures.c). */
     shim_kept *kept;
-    /* The effects of the prepared statement, or of the connection's latest statement (statements.c). */
+    /* The effects of the prepared statement, of the statement of a result, or of the connection's latest statement
+     * (statements.c); of PgSql's, whose prepared statements are counted together in `effects`. */
     unsigned effects;
+    unsigned latest_effects;
     /* The databases that requests have selected in a store (stores.c). */
     struct shim_selections *selections;
     /* A store's options that requests have changed (options.c); the former value of the one that the running call
@@ -464,8 +468,9 @@ bool shim_connection_is_at_rest(shim_connection *connection);
 bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data);
 /* The same where connections have no owners: records locks only. */
 void shim_rest_note_locks(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data);
-/* Called when a call on a statement has returned: notes the number of fetched rows. */
-void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *result);
+/* Called when a call has returned: notes the number of rows fetched from a statement, and whether a lock was refused. */
+void shim_rest_note_rows(shim_connection *root, const shim_connection *subject, const zend_execute_data *execute_data,
+                         const zval *result);
 /* Whether the request is in the middle of a result, or of a call, on a connection that it does not lease. */
 bool shim_rest_is_broken(const shim_fiber *fiber);
 void shim_rest_install(void);
@@ -502,6 +507,8 @@ typedef enum shim_effect {
     SHIM_LEAVES_LOCK = 4,
     /* It reads an ID that an earlier statement has generated. */
     SHIM_READS_ID = 8,
+    /* It leaves a lock or nothing, and its row says which. */
+    SHIM_TRIES_LOCK = 16,
 } shim_effect;
 
 /* Returns the effects of a call that begins, from its text or from an earlier prepared statement. `subject` is the

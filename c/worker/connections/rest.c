@@ -195,14 +195,19 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
                               "waited; read the ID before you wait, or use INSERT … RETURNING");
         return false;
     }
-    root->stateful_for = (effects & SHIM_LEAVES_STATE) != 0 ? fiber->context.serial : root->stateful_for;
+    root->latest_effects = effects;
+    if ((effects & SHIM_LEAVES_STATE) != 0) {
+        const bool is_only_try = (effects & SHIM_TRIES_LOCK) != 0 && root->stateful_for != fiber->context.serial;
+        root->tries_lock_for = is_only_try ? fiber->context.serial : 0;
+        root->stateful_for = fiber->context.serial;
+    }
     root->identified_for = (effects & SHIM_LEAVES_ID) != 0 ? fiber->context.serial : root->identified_for;
     return true;
 }
 
 /* ---- rows ---- */
 
-void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *result)
+static void note_fetched(const zend_execute_data *execute_data, const zval *result)
 {
     shim_connection *statement =
         Z_TYPE(EX(This)) == IS_OBJECT ? shim_connection_find(Z_OBJ(EX(This))) : NULL;
@@ -218,6 +223,47 @@ void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *resu
         statement->fetched = 0;
     }
     statement->fetched_by = shim_running_serial();
+}
+
+/* Whether the row, or each of the rows, says that a lock was not taken: false, 0, or PgSql's "f". */
+static bool says_no(const zval *value)
+{
+    if (Z_TYPE_P(value) == IS_STRING) {
+        return zend_string_equals_literal(Z_STR_P(value), "f") || zend_string_equals_literal(Z_STR_P(value), "0");
+    }
+    if (Z_TYPE_P(value) != IS_ARRAY) {
+        return Z_TYPE_P(value) == IS_FALSE || (Z_TYPE_P(value) == IS_LONG && Z_LVAL_P(value) == 0);
+    }
+    const zval *element;
+    ZEND_HASH_FOREACH_VAL(Z_ARRVAL_P(value), element) {
+        if (Z_TYPE_P(element) == IS_REFERENCE || !says_no(element)) {
+            return false;
+        }
+    } ZEND_HASH_FOREACH_END();
+    return zend_hash_num_elements(Z_ARRVAL_P(value)) > 0;
+}
+
+/* A request that polls for a lock of the session has changed nothing until it has the lock. */
+static void note_lock(shim_connection *root, const shim_connection *subject, const zend_execute_data *execute_data,
+                      const zval *result)
+{
+    if (subject == NULL || (subject->effects & SHIM_TRIES_LOCK) == 0 || root->tries_lock_for != shim_running_serial() ||
+        strcasestr(ZSTR_VAL(EX(func)->common.function_name), "fetch") == NULL) {
+        return;
+    }
+    root->tries_lock_for = 0;
+    if (says_no(result)) {
+        root->stateful_for = 0;
+    }
+}
+
+void shim_rest_note_rows(shim_connection *root, const shim_connection *subject, const zend_execute_data *execute_data,
+                         const zval *result)
+{
+    note_fetched(execute_data, result);
+    if (root->tries_lock_for != 0) {
+        note_lock(root, subject, execute_data, result);
+    }
 }
 
 /* Whether the request has fetched some rows of a result, but not all, or something else is under way on its connection.

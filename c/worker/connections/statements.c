@@ -21,8 +21,8 @@ static const char *const harmless[] = {
     "values", "with",
 };
 
-/* Variables, locks, and names that last until the session ends. */
-static const char *const state_words[] = {"@", ";", "advisory", "get_lock", "set_config", "temp"};
+/* Variables, and names that last until the session ends. */
+static const char *const state_words[] = {"@", ";", "set_config", "temp"};
 /* Statements and words that generate an ID (LAST_INSERT_ID() does if it has an argument), and words that read one
  * (PostgreSQL). */
 static const char *const id_statements[] = {"insert", "merge", "replace"};
@@ -30,6 +30,8 @@ static const char *const id_words[] = {"insert into", "insert_id", "nextval", "s
 static const char *const asking_words[] = {"currval", "lastval"};
 /* GET_LOCK(), LOCK TABLES, FLUSH TABLES … WITH READ LOCK and FOR EXPORT of MySQL; the pg_advisory_lock() functions. */
 static const char *const lock_words[] = {"get_lock", "advisory_lock", "lock table", "read lock", "for export"};
+/* Those that do not wait for the lock, or for a limited time. */
+static const char *const trying_words[] = {"get_lock", "try_advisory_lock"};
 
 static bool is_one_of(const char *word, size_t length, const char *const *words, size_t count)
 {
@@ -106,7 +108,9 @@ static unsigned effects_of(const zend_string *sql, bool locks_only)
     const bool makes_id =
         is_one_of(first, length, id_statements, SHIM_COUNT(id_statements)) ||
         has_one_of(first, id_words, SHIM_COUNT(id_words));
-    return lock | (is_harmless ? 0 : SHIM_LEAVES_STATE) | (makes_id ? SHIM_LEAVES_ID : 0) |
+    const bool tries = is_harmless && lock != 0 && has_one_of(first, trying_words, SHIM_COUNT(trying_words));
+    return lock | (tries ? SHIM_TRIES_LOCK : 0) | (is_harmless && lock == 0 ? 0 : SHIM_LEAVES_STATE) |
+           (makes_id ? SHIM_LEAVES_ID : 0) |
            (has_one_of(first, asking_words, SHIM_COUNT(asking_words)) ? SHIM_READS_ID : 0);
 }
 

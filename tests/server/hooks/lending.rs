@@ -144,6 +144,30 @@ function pause_in_loop()
 /** Locks of the database session. */
 function take_lock() { Held::$db->query(is_mysql() ? "SELECT GET_LOCK('mine', 0)" : 'SELECT pg_try_advisory_lock(5)')->fetchAll(); return 7; }
 function is_lock_free() { return (bool) connect()->query(is_mysql() ? "SELECT IS_FREE_LOCK('mine')" : "SELECT count(*) = 0 FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")->fetchColumn(); }
+/** Polls for a lock that a connection of its own keeps from it, until another request has used the shared connection. */
+function poll_for_lock(string $way)
+{
+    $other = connect();
+    $other->query(is_mysql() ? "SELECT GET_LOCK('polled', 0)" : 'SELECT pg_try_advisory_lock(6)')->fetchAll();
+    $try = is_mysql() ? "SELECT GET_LOCK('polled', 0)" : 'SELECT pg_try_advisory_lock(6)';
+    $prepared = Held::$db->prepare($try);
+    mark('first');
+    for ($n = 0; ; $n++) {
+        $statement = $prepared;
+        str_starts_with($way, 'prepared') ? $prepared->execute() : $statement = Held::$db->query($try);
+        $row = match (substr($way, -3)) {
+            'umn' => $statement->fetchColumn(),
+            'row' => $statement->fetch(PDO::FETCH_NUM)[0],
+            'all' => $statement->fetchAll(PDO::FETCH_ASSOC)[0][is_mysql() ? "GET_LOCK('polled', 0)" : 'pg_try_advisory_lock'],
+        };
+        $statement->closeCursor();
+        if ($row) { return 7; }
+        usleep(5000);
+        if (marked('second')) { $other = null; }
+    }
+}
+/** Takes a lock and keeps it while it pauses. */
+function pause_with_lock() { take_lock(); mark('first'); until('second'); return 7; }
 function pause_after_lender() { ask(); mark('borrowed'); until('lender-gone'); take_lock(); return 7; }
 function ask_and_release() { $n = ask(); Svc\release_connections(); return $n; }
 function release_and_keep() { $s = Held::$db->query('SELECT 7'); $n = (int) $s->fetchColumn(); Svc\release_connections(); return $n; }
@@ -376,6 +400,29 @@ fn requests_that_wait_for_each_other_through_others_come_to_an_end() {
         let (mut one, mut other) = cross(server, "ask_and_poll", "ask_and_tell");
         answers(&mut other, "7");
         answers(&mut one, "7");
+    });
+}
+
+/// Without the rule, the request that polls keeps the connection until its time limit.
+#[test]
+fn a_lock_of_the_session_that_was_not_taken_is_no_state() {
+    with_held(|server| {
+        for way in ["column", "row", "all", "prepared column", "prepared row", "prepared all"] {
+            server.unmark(&["first", "second"]);
+            let mut polls = server.send("poll_for_lock", &way.replace(' ', "%20"));
+            server.until("first");
+            assert_eq!(server.tell("look"), "7", "{way}");
+            server.mark("second");
+            answers(&mut polls, "7");
+        }
+        // A lock that was taken is.
+        server.unmark(&["first", "second"]);
+        let mut holds = server.send("pause_with_lock", "0");
+        server.until("first");
+        let mut waits = looks_in_vain(server, "look", "1");
+        server.mark("second");
+        answers(&mut holds, "7");
+        answers(&mut waits, "7");
     });
 }
 
