@@ -3,7 +3,7 @@
 //! Status, reason phrase and fields are valid to send. Connection-specific fields, which belong to the server, are
 //! dropped; the length is kept apart.
 
-use svc_core::config::Config;
+use svc_core::config::{Config, Executor};
 use svc_core::http::status::is_bodiless;
 use svc_core::http::token::list;
 use svc_core::http::{Fields, NamedFile};
@@ -23,6 +23,9 @@ pub(crate) struct FieldUse {
     pub(crate) sends_files: bool,
     /// A proxy is in front, which reads the fields for it.
     pub(crate) has_proxy: bool,
+    /// A `Location` with status 200 is a redirect. php-fpm does not pass 200 on, and a web server then sends 302 (RFC 3875,
+    /// section 6.2.3). The responses of php-fpm itself state their status.
+    pub(crate) redirects_200: bool,
 }
 
 impl FieldUse {
@@ -31,6 +34,7 @@ impl FieldUse {
         Self {
             sends_files: !config.files.sendfile_roots.is_empty(),
             has_proxy: !config.clients.trusted_proxies.is_empty(),
+            redirects_200: config.serving.executor != Executor::Fastcgi,
         }
     }
 }
@@ -40,7 +44,7 @@ impl FieldUse {
 pub(crate) fn response_head(head: &PhpHead<'_>, use_of: FieldUse) -> ResponseHead {
     let mut response = plain_head();
     let mut status = head.status;
-    let mut stated = None;
+    let (mut stated, mut states_status) = (None, false);
     for line in &head.lines {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
@@ -52,7 +56,7 @@ pub(crate) fn response_head(head: &PhpHead<'_>, use_of: FieldUse) -> ResponseHea
         } else if name.eq_ignore_ascii_case(b"status") {
             // CGI scripts set the status this way.
             if let Some(code) = leading_number(value) {
-                status = code;
+                (status, states_status) = (code, true);
                 stated = reason(&[b" ", value].concat(), code);
             }
         } else if head.status == 304 && name.eq_ignore_ascii_case(b"content-type") {
@@ -70,6 +74,13 @@ pub(crate) fn response_head(head: &PhpHead<'_>, use_of: FieldUse) -> ResponseHea
     response.status = u16::try_from(status).ok().filter(|code| (200..=999).contains(code)).unwrap_or(500);
     if i32::from(response.status) != head.status {
         response.reason = stated.filter(|_| i32::from(response.status) == status);
+    }
+    if use_of.redirects_200
+        && response.status == 200
+        && !states_status
+        && response.fields.contains(b"location")
+    {
+        (response.status, response.reason) = (302, None);
     }
     // There is no body that the file could replace.
     response.file.take_if(|_| is_bodiless(response.status) || response.status == 205);
@@ -136,7 +147,7 @@ fn reason(line: &[u8], status: i32) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    const SENDS_FILES: FieldUse = FieldUse { sends_files: true, has_proxy: false };
+    const SENDS_FILES: FieldUse = FieldUse { sends_files: true, has_proxy: false, redirects_200: true };
 
     fn parse(status: i32, status_line: &str, lines: &[&str]) -> ResponseHead {
         let lines = lines.iter().map(|line| line.as_bytes()).collect();
@@ -197,6 +208,16 @@ mod tests {
         assert_eq!(head.content_length, Some(12));
         assert!(!head.fields.contains(b"content-length"));
         assert_eq!(parse(200, "", &["Content-Length: none"]).content_length, None);
+    }
+
+    #[test]
+    fn a_location_with_status_200_is_a_redirect() {
+        let status = |status, line, lines| parse(status, line, lines).status;
+        assert_eq!(status(200, "HTTP/1.1 200 OK", &["Location: /a"]), 302);
+        assert_eq!(status(200, "", &["Status: 200 OK", "Location: /a"]), 200, "it is stated");
+        assert_eq!(status(201, "", &["Location: /a"]), 201);
+        let head = PhpHead { status: 200, status_line: b"", lines: vec![b"Location: /a"] };
+        assert_eq!(response_head(&head, FieldUse::default()).status, 200, "php-fpm has decided");
     }
 
     #[test]
