@@ -74,6 +74,8 @@ pub(crate) struct Response {
     has_error: bool,
     /// Makes the response one of a failure: an error has ended the script before anything was sent.
     failure: Option<Origin>,
+    /// Whether the script has set the status after that failure.
+    is_head_of_failure: bool,
     thread_context: Rc<ThreadContext>,
 }
 
@@ -94,6 +96,7 @@ impl Response {
             development: thread_context.shared.development.as_ref().map(DevResponse::new),
             has_error: false,
             failure: None,
+            is_head_of_failure: false,
             exchange,
             thread_context,
         }
@@ -107,6 +110,7 @@ impl Response {
                 remove_connection_options(head, &mut own.fields);
             }
             self.head = Some(own);
+            self.is_head_of_failure = self.failure.is_some();
         }
     }
 
@@ -276,7 +280,7 @@ impl Response {
         self.stage = ResponseStage::Streaming;
         let mut head = self.head.take().unwrap_or_else(plain_head);
         if let Some(origin) = self.failure {
-            set_origin(&mut head, origin);
+            self.set_origin(&mut head, origin);
         }
         if !self.begin_copy(&head) {
             return self.defer_to_cache();
@@ -387,9 +391,33 @@ impl Response {
         self.exchange.end(if is_whole && is_sent { End::Complete } else { End::Broken });
     }
 
+    /// Sets the origin. A failure has a status from 500 on, unless code that runs after it has set another one, and neither
+    /// a file nor the length that the script has announced.
+    fn set_origin(&self, head: &mut ResponseHead, origin: Origin) {
+        head.origin = origin;
+        if origin == Origin::Script {
+            return;
+        }
+        head.file = None;
+        head.content_length = None;
+        let status = match origin {
+            Origin::TimeLimit => 504,
+            _ if self.is_head_of_failure => head.status,
+            _ => head.status.max(500),
+        };
+        if status != head.status {
+            head.status = status;
+            head.reason = None;
+        }
+    }
+
     fn complete(&mut self, origin: Origin) {
         let mut head = self.head.take().unwrap_or_else(plain_head);
-        set_origin(&mut head, origin);
+        self.set_origin(&mut head, origin);
+        if origin != Origin::Script && self.counts_only && self.written_bytes > 0 {
+            // The server does not replace the body that HEAD omits.
+            head.content_length = Some(self.written_bytes);
+        }
         if let Some(development) = self.development.as_mut().filter(|_| origin != Origin::Script) {
             development.replace(&self.exchange.request, &mut head, &mut self.gathered);
             self.written_bytes = self.gathered.len() as u64;
@@ -488,21 +516,6 @@ impl Response {
         let (coded, is_complete) = whole.end(body, true);
         self.thread_context.encoders.borrow_mut().put(whole.into_encoder());
         is_complete.then_some(coded)
-    }
-}
-
-/// Sets the origin. A failure has a status from 500 on, and neither a file nor the length that the script has announced.
-fn set_origin(head: &mut ResponseHead, origin: Origin) {
-    head.origin = origin;
-    if origin == Origin::Script {
-        return;
-    }
-    head.file = None;
-    head.content_length = None;
-    let status = if origin == Origin::TimeLimit { 504 } else { head.status.max(500) };
-    if status != head.status {
-        head.status = status;
-        head.reason = None;
     }
 }
 

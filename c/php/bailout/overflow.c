@@ -179,9 +179,6 @@ static void report(const char *message)
         shim_request_failed(shim_own_worker.serving);
         SHIM_CALL_REQUEST_HOOKS(fail, &record, false);
     }
-    if (!SG(headers_sent) && SG(sapi_headers).http_response_code == 200) {
-        SG(sapi_headers).http_response_code = 500;
-    }
     /* A thread that ends a request has no code left that could ask. */
     if (EG(active)) {
         set_last_error(&record);

@@ -11,10 +11,27 @@ __thread shim_context *shim_current;
 bool shim_is_child;
 __thread bool shim_in_switch;
 
+/* PHP sets 500 only if the status is 200 and errors are not displayed (php_error_cb() in main/main.c). A status that code sets
+ * later, such as a shutdown function, replaces it. */
+static void set_status_of_failure(void)
+{
+    if (SG(headers_sent) || SG(sapi_headers).http_response_code >= 500) {
+        return;
+    }
+    if (SG(sapi_headers).http_status_line != NULL) {
+        efree(SG(sapi_headers).http_status_line);
+        SG(sapi_headers).http_status_line = NULL;
+    }
+    SG(sapi_headers).http_response_code = 500;
+}
+
 void shim_request_failed(bool is_lost)
 {
     const bool is_first = !shim_current->fatal;
     shim_current->fatal = true;
+    if (is_first) {
+        set_status_of_failure();
+    }
     /* A time limit is answered by time_limit(). */
     if (is_first && !shim_current->timed_out && shim_current->host != NULL) {
         shim_host.io.failed(shim_current->host, is_lost);

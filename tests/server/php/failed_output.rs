@@ -28,6 +28,10 @@ function handle(): void
         case 'both': echo substr($text, 0, 50000); ob_start(); echo substr($text, 50000); break;
         case 'shutdown': register_shutdown_function(static function () use ($text) { echo $text; }); break;
         case 'flush': register_shutdown_function(static function () use ($text) { echo $text; flush(); }); break;
+        case 'status': register_shutdown_function(static function () use ($text) { http_response_code(200); echo $text; }); break;
+        case 'line': register_shutdown_function(static function () use ($text) { header('HTTP/1.1 422 Not Quite'); echo $text; }); break;
+        case 'redirect': register_shutdown_function(static fn () => header('Location: /error')); break;
+        case 'other': register_shutdown_function(static fn () => header('Location: /error', true, 307)); break;
         case 'length': header('Content-Length: 5'); ob_start(); echo $text; break;
         case 'sent': echo $text; ob_flush(); flush(); break;
     }
@@ -87,6 +91,58 @@ fn a_failure_before_the_head_is_a_whole_500_of_any_length() {
         let path = "/?how=exception&where=sent&size=100&status=0";
         let response = svc.get(path);
         assert_eq!((response.status, response.is_whole), (200, false), "{mode} {path}");
+    }
+}
+
+/// As under php-fpm: a friendly page, a redirect, or an answer that its client understands.
+#[test]
+fn a_status_that_is_set_after_a_failure_counts() {
+    let modes = if cfg!(feature = "worker") { &ENTRIES[..] } else { &ENTRIES[..1] };
+    for (mode, entry) in modes {
+        let svc = start(mode, entry);
+        for how in ["exception", "error", "memory", "user", "stack"] {
+            for (place, expected, reason) in [
+                ("status", 200, "OK"),
+                ("line", 422, "Not Quite"),
+                ("redirect", 302, "Found"),
+                ("other", 307, "Temporary Redirect"),
+            ] {
+                for before in [0, 404, 503] {
+                    let path = format!("/?how={how}&where={place}&size=100&status={before}");
+                    let response = svc.get(&path);
+                    let seen = (response.status, response.reason.as_str(), response.is_whole);
+                    assert_eq!(seen, (expected, reason, true), "{mode} {path}");
+                    let is_redirect = response.field("location") == Some("/error");
+                    assert!(is_redirect || response.body.len() == 100, "{mode} {path}");
+                    assert_eq!(Http2Client::connect(svc.main()).get(&path).status, expected, "{mode} {path}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn head_has_the_fields_of_a_failure_that_get_has() {
+    let modes = if cfg!(feature = "worker") { &ENTRIES[..] } else { &ENTRIES[..1] };
+    for (mode, entry) in modes {
+        let svc = start(mode, entry);
+        for how in ["exception", "error", "memory", "user", "stack"] {
+            for place in ["buffer", "callback", "shutdown", "status", "redirect", "length"] {
+                for (size, status) in [(0, 0), (100, 418), (100, 503)] {
+                    let path = format!("/?how={how}&where={place}&size={size}&status={status}");
+                    let get = svc.get(&path);
+                    let mut client = svc.client();
+                    client.send(format!("HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+                    let head = client.head_only();
+                    assert_eq!(head.status, get.status, "{mode} {path}");
+                    for name in ["content-type", "location", "x-script"] {
+                        assert_eq!(head.field(name), get.field(name), "{mode} {path} {name}");
+                    }
+                    let length = head.field("content-length");
+                    assert!(length.is_none() || length == get.field("content-length"), "{mode} {path}");
+                }
+            }
+        }
     }
 }
 
