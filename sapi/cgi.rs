@@ -156,7 +156,7 @@ fn of_script(script: &Script, out: &mut Variables<'_>) {
 
 /// Appends `HTTP_*`: the fields whose names cannot be mistaken for others.
 fn fields(request: &CompleteRequest, out: &mut Variables<'_>) {
-    for (name, value) in joined_fields(request).filter(|(name, _)| is_cgi_safe_name(name)) {
+    for (name, value) in joined_fields(request) {
         out.push_field(name, &value);
     }
 }
@@ -173,7 +173,9 @@ pub(crate) fn joined_fields(request: &CompleteRequest) -> impl Iterator<Item = (
     let state =
         trace.and_then(|trace| Some((&b"tracestate"[..], Cow::Borrowed(trace.tracestate()?.as_bytes()))));
     let client = client_fields(&request.head);
-    client.filter(move |(name, _)| !of_trace(name) && !asks_for_named_files(name)).chain(parent).chain(state)
+    let is_passed =
+        move |name: &[u8]| is_cgi_safe_name(name) && !of_trace(name) && !asks_for_named_files(name);
+    client.filter(move |(name, _)| is_passed(name)).chain(parent).chain(state)
 }
 
 /// Returns each name once, at its first position, with all values joined. A host in the request target takes precedence

@@ -68,13 +68,16 @@ static void read_request(shim_fiber *fiber)
     shim_superglobals_begin();
 }
 
-/* Sends PHP's messages about the request's form to the log. As before a normal script, no handler is called. */
+/* Reports PHP's messages about the request's form as before a normal script: as those of the request's startup, which are
+ * displayed only with display_startup_errors, and to no handler. */
 static bool read_request_silently(shim_fiber *fiber, const shim_checkpoint *here)
 {
     zval handler;
     ZVAL_COPY_VALUE(&handler, &EG(user_error_handler));
     ZVAL_UNDEF(&EG(user_error_handler));
+    PG(during_request_startup) = true;
     const bool ended = shim_step(here, read_request, fiber);
+    PG(during_request_startup) = false;
     ZVAL_COPY_VALUE(&EG(user_error_handler), &handler);
     return ended;
 }

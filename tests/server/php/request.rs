@@ -93,6 +93,11 @@ fn fields_cannot_pose_as_others() {
     assert_eq!(seen["HTTP_EMPTY"], "");
     assert_eq!(seen["HTTP_BYTES"], "\u{e9}<&'\"");
     assert_eq!((&seen["SERVER_PROTOCOL"], &seen["QUERY_STRING"]), (&json!("HTTP/1.0"), &json!("")));
+    let seen = ask(
+        &mut svc.client(),
+        "GET /?show=headers HTTP/1.0\r\nHost: x\r\nProxy: http://evil\r\nX_Real_IP: evil\r\nX.Real.IP: evil\r\nX-Real-IP: good",
+    );
+    assert_eq!(seen["0"], json!({"Host": "x", "X-Real-Ip": "good"}));
 }
 
 #[test]
@@ -186,6 +191,45 @@ fn uploads_are_files_for_as_long_as_the_request() {
     eventually("the temporary files are gone", || {
         std::fs::read_dir(uploads.path()).unwrap().next().is_none()
     });
+}
+
+/// Otherwise the message would begin the response, which the script then cannot set up.
+#[test]
+fn messages_about_the_form_are_those_of_the_request_s_startup() {
+    let code = "http_response_code(418); header('X-Own: 1'); echo count($_POST), ' ', error_get_last()['message'] ?? '-';";
+    let modes = [
+        ("false", code.to_owned()),
+        ("true", format!("Svc\\Worker::serve(function () {{ {code} }});")),
+        ("true", format!("while (frankenphp_handle_request(function () {{ {code} }})) {{ }}")),
+    ];
+    for (is_worker, code) in &modes[..if cfg!(feature = "worker") { 3 } else { 1 }] {
+        for shows in ["0", "1"] {
+            let directives = [
+                "post_max_size=100",
+                "display_errors=1",
+                &format!("display_startup_errors={shows}"),
+                "html_errors=0",
+            ];
+            let settings = [("WORKER_MODE_ENABLED", *is_worker), ("ENTRY_FILE", "index.php")];
+            let script = format!("<?php {code}");
+            let svc = Svc::start_with(&[("index.php", &script)], &settings, &directives);
+            let body = "a=1&".repeat(50);
+            let mut client = svc.client();
+            client.send(format!(
+                "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 200\r\n\r\n{body}"
+            ));
+            let response = client.response();
+            let text = response.text();
+            let message =
+                "PHP Request Startup: POST Content-Length of 200 bytes exceeds the limit of 100 bytes";
+            if shows == "0" {
+                assert_eq!(text, format!("0 {message}"), "{code}");
+                assert_eq!((response.status, response.field("x-own")), (418, Some("1")), "{code}");
+            } else {
+                assert!(text.contains(&format!("Warning: {message}")), "{code}: {text}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn settings_that_pages_name_exist() {
         "docs/troubleshooting.md",
     ];
     /// Names from outside svc: variables for scripts, options of libraries and units, and settings of applications.
-    const OTHERS: [&str; 11] = [
+    const OTHERS: [&str; 12] = [
         "CAP_NET_BIND_SERVICE",
         "CURLOPT_TIMEOUT",
         "DISABLE_WP_CRON",
@@ -137,6 +137,7 @@ fn settings_that_pages_name_exist() {
         "PATH_INFO",
         "PHP_AUTH_USER",
         "SVC_PHP_CONFIG",
+        "SERVER_NAME",
         "SERVER_SOFTWARE",
         "SWOOLE_HOOK_ALL",
     ];
