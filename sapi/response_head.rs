@@ -54,10 +54,18 @@ pub(crate) fn response_head(head: &PhpHead<'_>, use_of: FieldUse) -> ResponseHea
         if name.eq_ignore_ascii_case(b"content-length") {
             response.content_length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         } else if name.eq_ignore_ascii_case(b"status") {
-            // CGI scripts set the status this way.
-            if let Some(code) = leading_number(value) {
+            // CGI scripts set the status this way. php-fpm prefers a status line with another status than 200.
+            if (head.status == 200 || !head.status_line.starts_with(b"HTTP/"))
+                && let Some(code) = leading_number(value)
+            {
                 (status, states_status) = (code, true);
                 stated = reason(&[b" ", value].concat(), code);
+            }
+        } else if name.eq_ignore_ascii_case(b"content-type") && head.status != 304 {
+            // A response has one media type: the last one, as behind nginx.
+            response.fields.remove(b"Content-Type");
+            if !value.is_empty() {
+                let _ = response.fields.push(name, value);
             }
         } else if head.status == 304 && name.eq_ignore_ascii_case(b"content-type") {
             // PHP's default would replace the media type of the client's cached copy.
@@ -208,6 +216,22 @@ mod tests {
         assert_eq!(head.content_length, Some(12));
         assert!(!head.fields.contains(b"content-length"));
         assert_eq!(parse(200, "", &["Content-Length: none"]).content_length, None);
+    }
+
+    #[test]
+    fn a_response_has_one_media_type() {
+        let types = |lines: &[&str]| parse(200, "", lines).fields.as_bytes().to_vec();
+        let two = ["Content-Type: text/html", "X-A: 1", "content-type: application/json"];
+        assert_eq!(types(&two), b"X-A: 1\r\ncontent-type: application/json\r\n");
+        assert_eq!(types(&["Content-Type: text/html", "Content-Type:"]), b"");
+    }
+
+    #[test]
+    fn a_status_line_takes_precedence_over_a_status_field() {
+        let status = |status, line| parse(status, line, &["Status: 418 Teapot"]).status;
+        assert_eq!(status(404, "HTTP/1.1 404 Not Found"), 404);
+        assert_eq!(status(200, "HTTP/1.1 200 OK"), 418);
+        assert_eq!(status(404, ""), 418);
     }
 
     #[test]
