@@ -391,8 +391,9 @@ impl Response {
         self.exchange.end(if is_whole && is_sent { End::Complete } else { End::Broken });
     }
 
-    /// Sets the origin. A failure has a status from 500 on, unless code that runs after it has set another one, and neither
-    /// a file nor the length that the script has announced.
+    /// Sets the origin of the response to a script that ended like this. A failure has a status from 500 on, and neither a file
+    /// nor the length that the script has announced. Where code that runs after it has set another status, the response is the
+    /// script's.
     fn set_origin(&self, head: &mut ResponseHead, origin: Origin) {
         head.origin = origin;
         if origin == Origin::Script {
@@ -400,11 +401,12 @@ impl Response {
         }
         head.file = None;
         head.content_length = None;
-        let status = match origin {
-            Origin::TimeLimit => 504,
-            _ if self.is_head_of_failure => head.status,
-            _ => head.status.max(500),
-        };
+        let is_script_s = self.is_head_of_failure && head.status < 500 && self.development.is_none();
+        if is_script_s && origin != Origin::TimeLimit {
+            head.origin = Origin::Script;
+            return;
+        }
+        let status = if origin == Origin::TimeLimit { 504 } else { head.status.max(500) };
         if status != head.status {
             head.status = status;
             head.reason = None;
@@ -414,7 +416,7 @@ impl Response {
     fn complete(&mut self, origin: Origin) {
         let mut head = self.head.take().unwrap_or_else(plain_head);
         self.set_origin(&mut head, origin);
-        if origin != Origin::Script && self.counts_only && self.written_bytes > 0 {
+        if head.origin != Origin::Script && self.counts_only && self.written_bytes > 0 {
             // The server does not replace the body that HEAD omits.
             head.content_length = Some(self.written_bytes);
         }
@@ -458,8 +460,9 @@ impl Response {
         } else if verdict.coding().is_some() {
             // The body was not compressed, so its length is unknown.
             head.content_length = None;
+            head.is_streamed |= head.origin != Origin::Script;
         }
-        if origin == Origin::Script && verdict.coding().is_none() && !head.is_streamed && !is_unknown {
+        if head.origin == Origin::Script && verdict.coding().is_none() && !head.is_streamed && !is_unknown {
             head.content_length.get_or_insert(self.written_bytes);
         }
         verdict.amend(&mut head.fields);

@@ -11,11 +11,25 @@ __thread shim_context *shim_current;
 bool shim_is_child;
 __thread bool shim_in_switch;
 
+/* Whether the line is a CGI script's `Status` with a status below 500. */
+static int states_other_status(void *header, void *unused)
+{
+    const sapi_header_struct *line = header;
+    (void)unused;
+    return line->header_len > 7 && strncasecmp(line->header, "status:", 7) == 0 && strtol(line->header + 7, NULL, 10) < 500;
+}
+
 /* PHP sets 500 only if the status is 200 and errors are not displayed (php_error_cb() in main/main.c). A status that code sets
- * later, such as a shutdown function, replaces it. */
+ * later, such as a shutdown function, replaces it. Allocates no memory, which may be exhausted. */
 static void set_status_of_failure(void)
 {
-    if (SG(headers_sent) || SG(sapi_headers).http_response_code >= 500) {
+    if (SG(headers_sent)) {
+        return;
+    }
+    for (size_t i = zend_llist_count(&SG(sapi_headers).headers); i > 0; i--) {
+        zend_llist_del_element(&SG(sapi_headers).headers, NULL, states_other_status);
+    }
+    if (SG(sapi_headers).http_response_code >= 500) {
         return;
     }
     if (SG(sapi_headers).http_status_line != NULL) {
@@ -29,9 +43,7 @@ void shim_request_failed(bool is_lost)
 {
     const bool is_first = !shim_current->fatal;
     shim_current->fatal = true;
-    if (is_first) {
-        set_status_of_failure();
-    }
+    set_status_of_failure();
     /* A time limit is answered by time_limit(). */
     if (is_first && !shim_current->timed_out && shim_current->host != NULL) {
         shim_host.io.failed(shim_current->host, is_lost);

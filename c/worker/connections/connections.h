@@ -92,14 +92,16 @@ typedef struct shim_connection {
      * the session's last ID (last_ids.c). */
     uint64_t stateful_for;
     uint64_t identified_for;
-    /* The request has only tried to take a lock so far, and has not read whether it has it. */
+    /* The request has only tried to take a lock so far, and has not read whether it has it; whether `locked_by` was 0
+     * before. */
     uint64_t tries_lock_for;
+    bool was_unlocked;
     /* The figures of requests that have lent the connection (figures.c). */
     shim_kept *kept;
-    /* The effects of the prepared statement, of the statement of a result, or of the connection's latest statement
-     * (statements.c); of PgSql's, whose prepared statements are counted together in `effects`. */
+    /* The effects of the prepared statement, or of the connection's latest statement (statements.c). */
     unsigned effects;
-    unsigned latest_effects;
+    /* Of PDO: the row of a statement that tries to take a lock was not fetched. */
+    bool has_unread_try;
     /* The databases that requests have selected in a store (stores.c). */
     struct shim_selections *selections;
     /* A store's options that requests have changed (options.c); the former value of the one that the running call
@@ -469,7 +471,7 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
 /* The same where connections have no owners: records locks only. */
 void shim_rest_note_locks(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data);
 /* Called when a call has returned: notes the number of rows fetched from a statement, and whether a lock was refused. */
-void shim_rest_note_rows(shim_connection *root, const shim_connection *subject, const zend_execute_data *execute_data,
+void shim_rest_note_rows(shim_connection *root, shim_connection *subject, const zend_execute_data *execute_data,
                          const zval *result);
 /* Whether the request is in the middle of a result, or of a call, on a connection that it does not lease. */
 bool shim_rest_is_broken(const shim_fiber *fiber);
@@ -507,7 +509,7 @@ typedef enum shim_effect {
     SHIM_LEAVES_LOCK = 4,
     /* It reads an ID that an earlier statement has generated. */
     SHIM_READS_ID = 8,
-    /* It leaves a lock or nothing, and its row says which. */
+    /* It leaves a lock or nothing, and the only value of its only row says which. */
     SHIM_TRIES_LOCK = 16,
 } shim_effect;
 

@@ -185,6 +185,7 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
         return true;
     }
     const unsigned effects = shim_statement_effects(root, subject, execute_data, false);
+    const bool was_unlocked = root->locked_by == 0;
     note_locks(root, effects);
     if (fiber == NULL) {
         return true;
@@ -195,11 +196,12 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
                               "waited; read the ID before you wait, or use INSERT … RETURNING");
         return false;
     }
-    root->latest_effects = effects;
     if ((effects & SHIM_LEAVES_STATE) != 0) {
         const bool is_only_try = (effects & SHIM_TRIES_LOCK) != 0 && root->stateful_for != fiber->context.serial;
         root->tries_lock_for = is_only_try ? fiber->context.serial : 0;
+        root->was_unlocked = was_unlocked;
         root->stateful_for = fiber->context.serial;
+        subject->has_unread_try = (effects & SHIM_TRIES_LOCK) != 0;
     }
     root->identified_for = (effects & SHIM_LEAVES_ID) != 0 ? fiber->context.serial : root->identified_for;
     return true;
@@ -225,39 +227,42 @@ static void note_fetched(const zend_execute_data *execute_data, const zval *resu
     statement->fetched_by = shim_running_serial();
 }
 
-/* Whether the row, or each of the rows, says that a lock was not taken: false, 0, or PgSql's "f". */
+/* Whether the value, or the only value of the only row, says that a lock was not taken: false, 0, or PgSql's "f". */
 static bool says_no(const zval *value)
 {
+    while (Z_TYPE_P(value) == IS_ARRAY && zend_hash_num_elements(Z_ARRVAL_P(value)) > 0) {
+        const zval *element = NULL;
+        /* FETCH_BOTH has the value twice. */
+        ZEND_HASH_FOREACH_VAL(Z_ARRVAL_P(value), element) {
+            break;
+        } ZEND_HASH_FOREACH_END();
+        value = element;
+    }
     if (Z_TYPE_P(value) == IS_STRING) {
         return zend_string_equals_literal(Z_STR_P(value), "f") || zend_string_equals_literal(Z_STR_P(value), "0");
     }
-    if (Z_TYPE_P(value) != IS_ARRAY) {
-        return Z_TYPE_P(value) == IS_FALSE || (Z_TYPE_P(value) == IS_LONG && Z_LVAL_P(value) == 0);
-    }
-    const zval *element;
-    ZEND_HASH_FOREACH_VAL(Z_ARRVAL_P(value), element) {
-        if (Z_TYPE_P(element) == IS_REFERENCE || !says_no(element)) {
-            return false;
-        }
-    } ZEND_HASH_FOREACH_END();
-    return zend_hash_num_elements(Z_ARRVAL_P(value)) > 0;
+    return Z_TYPE_P(value) == IS_FALSE || (Z_TYPE_P(value) == IS_LONG && Z_LVAL_P(value) == 0);
 }
 
 /* A request that polls for a lock of the session has changed nothing until it has the lock. */
-static void note_lock(shim_connection *root, const shim_connection *subject, const zend_execute_data *execute_data,
+static void note_lock(shim_connection *root, shim_connection *statement, const zend_execute_data *execute_data,
                       const zval *result)
 {
-    if (subject == NULL || (subject->effects & SHIM_TRIES_LOCK) == 0 || root->tries_lock_for != shim_running_serial() ||
-        strcasestr(ZSTR_VAL(EX(func)->common.function_name), "fetch") == NULL) {
+    if (statement == NULL || statement->kind != SHIM_KIND_PDO_STATEMENT || !statement->has_unread_try ||
+        !(shim_is_called(execute_data, "fetch") || shim_is_called(execute_data, "fetchcolumn") ||
+          shim_is_called(execute_data, "fetchall"))) {
         return;
     }
-    root->tries_lock_for = 0;
-    if (says_no(result)) {
+    statement->has_unread_try = false;
+    const uint64_t request = shim_running_serial();
+    if (root->tries_lock_for == request && says_no(result)) {
         root->stateful_for = 0;
+        root->locked_by = root->was_unlocked && root->locked_by == request ? 0 : root->locked_by;
     }
+    root->tries_lock_for = 0;
 }
 
-void shim_rest_note_rows(shim_connection *root, const shim_connection *subject, const zend_execute_data *execute_data,
+void shim_rest_note_rows(shim_connection *root, shim_connection *subject, const zend_execute_data *execute_data,
                          const zval *result)
 {
     note_fetched(execute_data, result);

@@ -30,8 +30,8 @@ static const char *const id_words[] = {"insert into", "insert_id", "nextval", "s
 static const char *const asking_words[] = {"currval", "lastval"};
 /* GET_LOCK(), LOCK TABLES, FLUSH TABLES … WITH READ LOCK and FOR EXPORT of MySQL; the pg_advisory_lock() functions. */
 static const char *const lock_words[] = {"get_lock", "advisory_lock", "lock table", "read lock", "for export"};
-/* Those that do not wait for the lock, or for a limited time. */
-static const char *const trying_words[] = {"get_lock", "try_advisory_lock"};
+/* Functions that do not wait for the lock, or for a limited time. */
+static const char *const trying[] = {"get_lock", "pg_try_advisory_lock", "pg_try_advisory_lock_shared"};
 
 static bool is_one_of(const char *word, size_t length, const char *const *words, size_t count)
 {
@@ -79,6 +79,45 @@ static bool asks_for_lock(const char *text)
     return false;
 }
 
+/* Returns the end of a call's parentheses; NULL if there is none. */
+static const char *end_of_call(const char *text)
+{
+    int depth = 0;
+    for (char quote = '\0'; *text != '\0'; text++) {
+        if (quote != '\0') {
+            quote = *text == quote ? '\0' : quote;
+        } else if (*text == '\'' || *text == '"') {
+            quote = *text;
+        } else if (*text == '(') {
+            depth++;
+        } else if (*text == ')' && --depth == 0) {
+            return text + 1;
+        }
+    }
+    return NULL;
+}
+
+/* Whether the statement is a call of such a function, perhaps with an alias, and nothing else. */
+static bool only_tries_lock(const char *text)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    const size_t select = strncmp(text, "select", 6) == 0 ? 6 : 0;
+    const size_t space = strspn(text + select, " \t\r\n");
+    if (select == 0 || space == 0) {
+        return false;
+    }
+    text += select + space;
+    text += strncmp(text, "pg_catalog.", 11) == 0 ? 11 : 0;
+    const size_t length = strspn(text, letters);
+    const char *rest = is_one_of(text, length, trying, SHIM_COUNT(trying)) && text[length] == '(' ? end_of_call(text + length) : NULL;
+    if (rest == NULL) {
+        return false;
+    }
+    rest += strspn(rest, " \t\r\n");
+    rest += strncmp(rest, "as ", 3) == 0 ? 3 : 0;
+    return rest[strspn(rest, letters)] == '\0';
+}
+
 /* Copies the beginning of the statement in lower case, without trailing spaces and semicolons. */
 static void read_text(char text[WORDS_MAX + 1], const zend_string *sql)
 {
@@ -108,7 +147,7 @@ static unsigned effects_of(const zend_string *sql, bool locks_only)
     const bool makes_id =
         is_one_of(first, length, id_statements, SHIM_COUNT(id_statements)) ||
         has_one_of(first, id_words, SHIM_COUNT(id_words));
-    const bool tries = is_harmless && lock != 0 && has_one_of(first, trying_words, SHIM_COUNT(trying_words));
+    const bool tries = is_harmless && ZSTR_LEN(sql) <= WORDS_MAX && only_tries_lock(first);
     return lock | (tries ? SHIM_TRIES_LOCK : 0) | (is_harmless && lock == 0 ? 0 : SHIM_LEAVES_STATE) |
            (makes_id ? SHIM_LEAVES_ID : 0) |
            (has_one_of(first, asking_words, SHIM_COUNT(asking_words)) ? SHIM_READS_ID : 0);

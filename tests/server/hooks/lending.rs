@@ -166,8 +166,24 @@ function poll_for_lock(string $way)
         if (marked('second')) { $other = null; }
     }
 }
-/** Takes a lock and keeps it while it pauses. */
-function pause_with_lock() { take_lock(); mark('first'); until('second'); return 7; }
+/** Takes a lock, whose row does not say so, and keeps it while it pauses. */
+function pause_with_statement($n)
+{
+    $try = is_mysql() ? "GET_LOCK('mine', 0)" : 'pg_try_advisory_lock(5)';
+    $no = is_mysql() ? "$try = 0" : "NOT $try";
+    match ((int) $n) {
+        0 => take_lock(),
+        1 => Held::$db->query("SELECT $try")->fetchColumn(),
+        2 => Held::$db->query("SELECT $no AS busy")->fetchColumn(),
+        3 => Held::$db->query("SELECT 0, $try")->fetch(PDO::FETCH_NUM),
+        4 => Held::$db->query("SELECT $try FROM (SELECT 1 AS a) AS b WHERE $try AND a = 2 OR $no")->fetch(),
+        5 => Held::$db->query("SELECT $try")->fetch(PDO::FETCH_OBJ),
+    };
+    mark('first');
+    until('second');
+    return 7;
+}
+function is_own_lock_free() { return (bool) connect()->query(is_mysql() ? "SELECT IS_FREE_LOCK('mine')" : "SELECT count(*) = 0 FROM pg_locks WHERE locktype = 'advisory' AND objid = 5 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")->fetchColumn(); }
 function pause_after_lender() { ask(); mark('borrowed'); until('lender-gone'); take_lock(); return 7; }
 function ask_and_release() { $n = ask(); Svc\release_connections(); return $n; }
 function release_and_keep() { $s = Held::$db->query('SELECT 7'); $n = (int) $s->fetchColumn(); Svc\release_connections(); return $n; }
@@ -412,17 +428,22 @@ fn a_lock_of_the_session_that_was_not_taken_is_no_state() {
             let mut polls = server.send("poll_for_lock", &way.replace(' ', "%20"));
             server.until("first");
             assert_eq!(server.tell("look"), "7", "{way}");
+            // A borrower's lock ends with its request, although another one has tried to take a lock.
+            assert_eq!(server.tell("take_lock"), "7", "{way}");
+            eventually("it is free", || server.tell("is_own_lock_free") == "true");
             server.mark("second");
             answers(&mut polls, "7");
         }
-        // A lock that was taken is.
-        server.unmark(&["first", "second"]);
-        let mut holds = server.send("pause_with_lock", "0");
-        server.until("first");
-        let mut waits = looks_in_vain(server, "look", "1");
-        server.mark("second");
-        answers(&mut holds, "7");
-        answers(&mut waits, "7");
+        // A lock that was taken is, and so is one of which nothing is known.
+        for statement in 0..6 {
+            server.unmark(&["first", "second"]);
+            let mut holds = server.send("pause_with_statement", &statement.to_string());
+            server.until("first");
+            let mut waits = looks_in_vain(server, "look", "1");
+            server.mark("second");
+            answers(&mut holds, "7");
+            answers(&mut waits, "7");
+        }
     });
 }
 

@@ -21,6 +21,7 @@ function handle(): void
     if (!isset($_GET['size'])) { return; }
     $text = str_repeat('x', (int) $_GET['size']);
     if ($_GET['status'] !== '0') { http_response_code((int) $_GET['status']); }
+    if (isset($_GET['field'])) { header('Status: ' . $_GET['field']); }
     header('X-Script: 1');
     switch ($_GET['where']) {
         case 'buffer': ob_start(); echo $text; break;
@@ -30,6 +31,7 @@ function handle(): void
         case 'flush': register_shutdown_function(static function () use ($text) { echo $text; flush(); }); break;
         case 'status': register_shutdown_function(static function () use ($text) { http_response_code(200); echo $text; }); break;
         case 'line': register_shutdown_function(static function () use ($text) { header('HTTP/1.1 422 Not Quite'); echo $text; }); break;
+        case 'again': register_shutdown_function(static function () { http_response_code(422); throw new Error('again'); }); break;
         case 'redirect': register_shutdown_function(static fn () => header('Location: /error')); break;
         case 'other': register_shutdown_function(static fn () => header('Location: /error', true, 307)); break;
         case 'length': header('Content-Length: 5'); ob_start(); echo $text; break;
@@ -94,6 +96,26 @@ fn a_failure_before_the_head_is_a_whole_500_of_any_length() {
     }
 }
 
+#[test]
+fn a_status_field_that_is_set_before_a_failure_does_not_count() {
+    let modes = if cfg!(feature = "worker") { &ENTRIES[..] } else { &ENTRIES[..1] };
+    for (mode, entry) in modes {
+        let svc = start(mode, entry);
+        for how in ["exception", "error", "memory"] {
+            for place in ["buffer", "flush", "again"] {
+                for (field, expected) in [("200%20OK", 500), ("302%20Found", 500), ("404", 500), ("503", 503)]
+                {
+                    for size in [100, 100_000] {
+                        let path = format!("/?how={how}&where={place}&size={size}&status=0&field={field}");
+                        let response = svc.get(&path);
+                        assert_eq!((response.status, response.is_whole), (expected, true), "{mode} {path}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// As under php-fpm: a friendly page, a redirect, or an answer that its client understands.
 #[test]
 fn a_status_that_is_set_after_a_failure_counts() {
@@ -128,14 +150,18 @@ fn head_has_the_fields_of_a_failure_that_get_has() {
         let svc = start(mode, entry);
         for how in ["exception", "error", "memory", "user", "stack"] {
             for place in ["buffer", "callback", "shutdown", "status", "redirect", "length"] {
-                for (size, status) in [(0, 0), (100, 418), (100, 503)] {
+                for (size, status, coding) in
+                    [(0, 0, ""), (100, 418, ""), (100, 503, "gzip"), (1000, 0, "gzip"), (1000, 0, "")]
+                {
                     let path = format!("/?how={how}&where={place}&size={size}&status={status}");
-                    let get = svc.get(&path);
+                    let ask = format!("{path} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {coding}\r\n\r\n");
                     let mut client = svc.client();
-                    client.send(format!("HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+                    client.send(format!("GET {ask}"));
+                    let get = client.response();
+                    client.send(format!("HEAD {ask}"));
                     let head = client.head_only();
                     assert_eq!(head.status, get.status, "{mode} {path}");
-                    for name in ["content-type", "location", "x-script"] {
+                    for name in ["content-type", "content-encoding", "location", "x-script"] {
                         assert_eq!(head.field(name), get.field(name), "{mode} {path} {name}");
                     }
                     let length = head.field("content-length");

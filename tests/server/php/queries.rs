@@ -307,6 +307,7 @@ fn a_connection_searches_no_library() {
         assert_eq!(server.tell("creates"), "true");
         assert_eq!(server.tell("writes"), "3");
         let before = counted.count();
+        assert!(before > 0, "the start searches libraries");
         for _ in 0..10 {
             assert_eq!(server.tell("writes"), "3");
         }
