@@ -90,9 +90,9 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     ),
     Key::new(Id::PidFile, "PID_FILE", ValueKind::Path, Initial::Unset).exposed(Exposure::Local).about(
         Section::Serving,
-        "The file to write the process ID to while the server runs, for `svc reload` and `svc stop`. It is locked, so that \
-         two servers cannot share one. The outcome of reloads is written to the same path with `.reload` appended. If \
-         unset, neither file is written.",
+        "The file to write the process ID to while the server runs, for `svc reload` and `svc stop`. It is a \
+         regular file, and locked, so that two servers cannot share one. The outcome of reloads is written to the same \
+         path with `.reload` appended. If unset, neither file is written.",
     ),
     Key::new(Id::PhpWorkers, "PHP_WORKERS", ValueKind::Workers, Initial::Computed("2 per CPU"))
         .about(
