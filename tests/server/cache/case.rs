@@ -32,7 +32,7 @@ pub(super) const PAGE: (&str, &str) = (
         if ($step === 'Sending') { ob_flush(); flush(); }
         if ($step === 'Finished') { echo 'run ', $run, ']'; svc_finish_request(); }
         touch($case . '.here');
-        if ($end === 'LimitInCall') exec('while [ ! -e ' . escapeshellarg($case . '.go') . ' ]; do sleep 0.01; done');
+        if ($end === 'LimitInCall') exec('while [ ! -e ' . escapeshellarg($case . '.go') . ' ]; do sleep 0.1; done');
         // Many of them run at once: if they took all processors, good scripts would reach the limit, too.
         while ($end === 'Limit' && !file_exists($case . '.go')) { usleep(1000); clearstatcache(); }
         while (!file_exists($case . '.go')) { usleep(500); clearstatcache(); }
