@@ -36,14 +36,14 @@ pub const READ_BYTES: usize = 16 * 1024;
 pub const BODY_MEMORY_MAX: usize = 64 * 1024;
 
 /// The maximum part of a response that waits in memory for a slow client, in bytes; the rest is written to a spool file.
-pub const REPLY_MEMORY_MAX: usize = 256 * 1024;
+pub const RESPONSE_MEMORY_MAX: usize = 256 * 1024;
 
 /// The maximum length of a piece of a response that waits in memory, in bytes; a longer one is written to a spool file.
-pub const REPLY_PIECE_MAX: usize = 4 * 1024 * 1024;
+pub const RESPONSE_PIECE_MAX: usize = 4 * 1024 * 1024;
 
 /// The memory for all responses together, in bytes, apart from a few KiB of each: output of scripts, file contents, and
 /// copies of both in HTTP/2 and TLS. Further output of scripts goes to spool files. If those are full, too, a worker
-/// waits for its client. Every response may keep twice [`REPLY_GATHER_MAX`], so that clients that do not read cannot
+/// waits for its client. Every response may keep twice [`RESPONSE_GATHER_MAX`], so that clients that do not read cannot
 /// block those that do.
 pub const REPLIES_MEMORY_MAX: u64 = 128 * 1024 * 1024;
 
@@ -51,7 +51,7 @@ pub const REPLIES_MEMORY_MAX: u64 = 128 * 1024 * 1024;
 pub const MEMORY_PEAK_MIN: u64 = 8 * 1024 * 1024;
 
 /// The number of bytes of a response that a worker collects before it passes them on, unless the script flushes.
-pub const REPLY_GATHER_MAX: usize = 64 * 1024;
+pub const RESPONSE_GATHER_MAX: usize = 64 * 1024;
 
 /// The number of bytes to read ahead when the next part of a file is not in the page cache.
 pub const READ_AHEAD_BYTES: usize = 1024 * 1024;
@@ -514,9 +514,9 @@ pub const DESCRIPTOR_MIN: i32 = 1024;
 
 const _: () = assert!(RATE_TABLE_SETS.is_power_of_two(), "bits of a hash choose a set");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a legal target must fit into a legal head");
-const _: () = assert!(REPLY_GATHER_MAX < REPLY_MEMORY_MAX, "one handed-over part must fit the mailbox");
+const _: () = assert!(RESPONSE_GATHER_MAX < RESPONSE_MEMORY_MAX, "one handed-over part must fit the mailbox");
 const _: () =
-    assert!(REPLY_PIECE_MAX as u64 <= REPLIES_MEMORY_MAX / 32, "no response takes the others' memory");
+    assert!(RESPONSE_PIECE_MAX as u64 <= REPLIES_MEMORY_MAX / 32, "no response takes the others' memory");
 const _: () = assert!(CODING_WINDOW_LOG <= CODING_WINDOW_LOG_MAX, "pages are readable wherever files are");
 const _: () = assert!(CODING_WINDOW_LOG > 16, "Brotli is many times slower in windows of 64 KiB and less");
 const _: () = assert!(PLUGIN_LATE_AFTER.as_secs() < PLUGIN_FAILED_AFTER.as_secs(), "late before failed");

@@ -1,6 +1,6 @@
 //! Turns the output of a script into the parts of a response.
 //!
-//! A response that fits in [`REPLY_GATHER_MAX`] and is not flushed is sent in one piece with its length. If a script
+//! A response that fits in [`RESPONSE_GATHER_MAX`] and is not flushed is sent in one piece with its length. If a script
 //! fails before anything was sent, the response is 500 or 504; if it fails later, the response is visibly incomplete. A
 //! response that names a file is complete with its head: it ends at the first flush, and output is dropped. A body is
 //! compressed if the client accepts it and [`svc_core::compress`] allows it. HTTP encoding is up to the core.
@@ -18,7 +18,7 @@ use svc_core::compress::{CodingDecision, EncoderPool, Levels, UncodedResponse, d
 use svc_core::config::Executor;
 use svc_core::dev::{DevResponse, Failure};
 use svc_core::http::{MethodKind, NamedFile};
-use svc_core::limits::REPLY_GATHER_MAX;
+use svc_core::limits::RESPONSE_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, Recording, RecordingEnd, ResponseHead};
 use svc_serve::Shared;
 
@@ -157,7 +157,7 @@ impl Response {
             return true;
         }
         self.gathered.extend_from_slice(output);
-        self.gathered.len() < REPLY_GATHER_MAX || self.hand_over(Urgency::Gather)
+        self.gathered.len() < RESPONSE_GATHER_MAX || self.hand_over(Urgency::Gather)
     }
 
     /// Returns whether more output would have to wait for the reader.

@@ -1,13 +1,13 @@
 //! The parts of a response on their way from a worker to the I/O thread.
 //!
-//! Parts arrive in order. Parts in memory stay below [`REPLY_MEMORY_MAX`] plus one piece, and within the budget of all
+//! Parts arrive in order. Parts in memory stay below [`RESPONSE_MEMORY_MAX`] plus one piece, and within the budget of all
 //! responses; the rest waits in a spool file. A worker sleeps only if the budget of spool files is used up too and its
 //! reader has something to read; it wakes when the reader collects or leaves, or when another thread ends the response. The
 //! mailbox does not decide which side answers; the exchange does.
 
 use std::collections::VecDeque;
 
-use crate::limits::{REPLY_GATHER_MAX, REPLY_MEMORY_MAX, REPLY_PIECE_MAX};
+use crate::limits::{RESPONSE_GATHER_MAX, RESPONSE_MEMORY_MAX, RESPONSE_PIECE_MAX};
 use crate::spool::{Share, Spool, SpoolError, SpoolFile};
 use crate::sync::event_count::EventCount;
 use crate::sync::lock::ShortLock;
@@ -114,8 +114,8 @@ impl Mailbox {
     /// Returns whether body bytes would probably have to wait for the reader. Other responses use the same budgets.
     pub fn is_full(&self) -> bool {
         let Ok(inner) = self.open() else { return false };
-        let piece = REPLY_GATHER_MAX as u64;
-        let has_memory = inner.memory_bytes < REPLY_MEMORY_MAX && self.spool.has_memory_for(piece);
+        let piece = RESPONSE_GATHER_MAX as u64;
+        let has_memory = inner.memory_bytes < RESPONSE_MEMORY_MAX && self.spool.has_memory_for(piece);
         inner.memory_bytes > 0 && !has_memory && !self.spool.has_room_for(piece)
     }
 
@@ -178,8 +178,8 @@ impl Mailbox {
         let mut inner = self.open()?;
         let len = delivery.rest().len();
         let has_room = len == 0
-            || (inner.memory_bytes < REPLY_MEMORY_MAX
-                && len <= REPLY_PIECE_MAX
+            || (inner.memory_bytes < RESPONSE_MEMORY_MAX
+                && len <= RESPONSE_PIECE_MAX
                 && inner.share.try_take(&self.spool, len as u64));
         if !has_room {
             return Ok(Attempt::NoRoom);
@@ -195,7 +195,7 @@ impl Mailbox {
         if inner.memory_bytes > 0 {
             return Ok(Attempt::NoRoom);
         }
-        let bytes = delivery.take_slice(2 * REPLY_GATHER_MAX);
+        let bytes = delivery.take_slice(2 * RESPONSE_GATHER_MAX);
         inner.share.take(&self.spool, bytes.len() as u64);
         inner.push(delivery, bytes);
         Ok(Attempt::Added(inner.notice()))
@@ -313,10 +313,10 @@ mod tests {
     #[test]
     fn a_cut_wakes_a_writer_that_waits_for_room() {
         let mailbox = Arc::new(mailbox(0));
-        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; RESPONSE_MEMORY_MAX]).unwrap();
         let writer = std::thread::spawn({
             let mailbox = Arc::clone(&mailbox);
-            move || put_data(&mailbox, vec![1; REPLY_PIECE_MAX])
+            move || put_data(&mailbox, vec![1; RESPONSE_PIECE_MAX])
         });
         mailbox.cut(|_| Some(ResponseBatch::default().before(End::Broken))).unwrap();
         assert_eq!(writer.join().unwrap(), Err(Closed));
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn output_beyond_memory_waits_on_disk_in_one_run() {
         let mailbox = mailbox(1 << 20);
-        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; RESPONSE_MEMORY_MAX]).unwrap();
         put_data(&mailbox, b"abc".to_vec()).unwrap();
         put_data(&mailbox, b"def".to_vec()).unwrap();
         let parts = collected(&mailbox);
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn a_long_piece_waits_on_disk() {
         let mailbox = mailbox(1 << 30);
-        put_data(&mailbox, vec![0; REPLY_PIECE_MAX + 1]).unwrap();
+        put_data(&mailbox, vec![0; RESPONSE_PIECE_MAX + 1]).unwrap();
         assert!(matches!(collected(&mailbox)[0], Part::Spooled(_)));
     }
 
@@ -392,7 +392,7 @@ mod tests {
     fn a_collected_run_gives_its_bytes_back() {
         let spool = Spool::new(std::env::temp_dir(), 1 << 20);
         let mailbox = Mailbox::new(spool.clone());
-        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; RESPONSE_MEMORY_MAX]).unwrap();
         put_data(&mailbox, vec![0; 1000]).unwrap();
         assert_eq!(spool.bytes(), 1000);
         drop(collected(&mailbox));
@@ -404,11 +404,11 @@ mod tests {
     fn a_writer_can_check_before_it_would_wait() {
         let mailbox = mailbox(0);
         assert!(!mailbox.is_full());
-        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; RESPONSE_MEMORY_MAX]).unwrap();
         assert!(mailbox.is_full());
         assert_eq!(collected(&mailbox).len(), 1);
         assert!(!mailbox.is_full());
-        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; RESPONSE_MEMORY_MAX]).unwrap();
         mailbox.close();
         assert!(!mailbox.is_full(), "the writer does not wait for a departed reader");
     }
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn a_writer_without_room_waits_for_the_reader() {
         let mailbox = mailbox(0);
-        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; RESPONSE_MEMORY_MAX]).unwrap();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| put_data(&mailbox, b"late".to_vec()));
             assert_eq!(collected(&mailbox).len(), 1);
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn a_writer_without_room_wakes_when_the_reader_leaves() {
         let mailbox = mailbox(0);
-        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; RESPONSE_MEMORY_MAX]).unwrap();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| put_data(&mailbox, b"late".to_vec()));
             mailbox.close();

@@ -417,7 +417,7 @@ fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<ReaderNotice, Closed> {
 fn full_mailbox() -> Arc<Mailbox> {
     // The directory does not exist, so that spooling always fails.
     let mailbox = Mailbox::new(Spool::new("/nonexistent".into(), 0));
-    put_data(&mailbox, vec![0; svc_core::limits::REPLY_MEMORY_MAX]).unwrap();
+    put_data(&mailbox, vec![0; svc_core::limits::RESPONSE_MEMORY_MAX]).unwrap();
     Arc::new(mailbox)
 }
 
