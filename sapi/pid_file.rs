@@ -82,7 +82,7 @@ impl PidFile {
     }
 }
 
-/// Opens a regular file. Others would block here (FIFOs), or cannot hold a process ID.
+/// Opens the file without blocking, as a FIFO would; fails if it is not a regular file.
 fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }

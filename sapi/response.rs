@@ -74,7 +74,7 @@ pub(crate) struct Response {
     has_error: bool,
     /// Makes the response one of a failure: an error has ended the script before anything was sent.
     failure: Option<Origin>,
-    /// Whether the script has set the status after that failure.
+    /// Whether the head was passed on after that failure, so that its status is intended.
     is_head_of_failure: bool,
     thread_context: Rc<ThreadContext>,
 }
@@ -391,9 +391,8 @@ impl Response {
         self.exchange.end(if is_whole && is_sent { End::Complete } else { End::Broken });
     }
 
-    /// Sets the origin of the response to a script that ended like this. A failure has a status from 500 on, and neither a file
-    /// nor the length that the script has announced. Where code that runs after it has set another status, the response is the
-    /// script's.
+    /// Sets the origin of the response. After a failure, the status is at least 500, and the file and the length that the script
+    /// has set do not apply. If a shutdown function has set a lower status, the response counts as the script's own.
     fn set_origin(&self, head: &mut ResponseHead, origin: Origin) {
         head.origin = origin;
         if origin == Origin::Script {
@@ -417,7 +416,7 @@ impl Response {
         let mut head = self.head.take().unwrap_or_else(plain_head);
         self.set_origin(&mut head, origin);
         if head.origin != Origin::Script && self.counts_only && self.written_bytes > 0 {
-            // The server does not replace the body that HEAD omits.
+            // Not empty, so the server sends no page in its place.
             head.content_length = Some(self.written_bytes);
         }
         if let Some(development) = self.development.as_mut().filter(|_| origin != Origin::Script) {

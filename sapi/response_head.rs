@@ -23,8 +23,8 @@ pub(crate) struct FieldUse {
     pub(crate) sends_files: bool,
     /// A proxy is in front, which reads the fields for it.
     pub(crate) has_proxy: bool,
-    /// A `Location` with status 200 is a redirect. php-fpm does not pass 200 on, and a web server then sends 302 (RFC 3875,
-    /// section 6.2.3). The responses of php-fpm itself state their status.
+    /// Send 302 for a `Location` with status 200. php-fpm sends no `Status` for 200, and a web server then redirects (RFC 3875,
+    /// section 6.2.3). With the FastCGI executor, this has been applied already.
     pub(crate) redirects_200: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn response_head(head: &PhpHead<'_>, use_of: FieldUse) -> ResponseHea
                 stated = reason(&[b" ", value].concat(), code);
             }
         } else if name.eq_ignore_ascii_case(b"content-type") && head.status != 304 {
-            // A response has one media type: the last one, as behind nginx.
+            // The last one applies, as behind nginx.
             response.fields.remove(b"Content-Type");
             if !value.is_empty() {
                 let _ = response.fields.push(name, value);

@@ -265,14 +265,14 @@ static const wrapper finishes[] = {ENTRY(finish, 1), ENTRY(finish, 2)};
 static const wrapper collations[] = {ENTRY(collation, 1), ENTRY(collation, 2)};
 static const wrapper authorizers[] = {ENTRY(authorizer, 1), ENTRY(authorizer, 2)};
 
-/* Where a library is in memory. */
+/* The addresses of a library. */
 typedef struct {
     uintptr_t begin, end;
 } memory_range;
 
-/* The libraries of PHP's extensions: libphp, or one for each. Other libraries may use SQLite, too, on threads without PHP, and
- * SQLite's own modules register their functions whenever a database is opened: too often for dladdr(), which searches all
- * symbols of a library. */
+/* The libraries of PHP's extensions: libphp, or one for each. Only their callbacks are wrapped: other libraries may use SQLite on
+ * threads without PHP. SQLite's own modules register about ten functions for each connection, and dladdr(), which searches
+ * the symbol table of a library, would cost more than the rest of a request. */
 static memory_range sqlite3_library, pdo_sqlite_library;
 
 typedef struct {

@@ -11,23 +11,23 @@ __thread shim_context *shim_current;
 bool shim_is_child;
 __thread bool shim_in_switch;
 
-/* Whether the line is a CGI script's `Status` with a status below 500. */
-static int states_other_status(void *header, void *unused)
+/* A comparison for zend_llist: whether the line is a `Status` field, as CGI scripts send it, with a status below 500. */
+static int is_status_below_500(void *header, void *unused)
 {
     const sapi_header_struct *line = header;
     (void)unused;
     return line->header_len > 7 && strncasecmp(line->header, "status:", 7) == 0 && strtol(line->header + 7, NULL, 10) < 500;
 }
 
-/* PHP sets 500 only if the status is 200 and errors are not displayed (php_error_cb() in main/main.c). A status that code sets
- * later, such as a shutdown function, replaces it. Allocates no memory, which may be exhausted. */
+/* PHP sets 500 only if the status is 200 and errors are not displayed (php_error_cb() in main/main.c). A shutdown
+ * function may then set another status. Allocates no memory, which may be exhausted. */
 static void set_status_of_failure(void)
 {
     if (SG(headers_sent)) {
         return;
     }
     for (size_t i = zend_llist_count(&SG(sapi_headers).headers); i > 0; i--) {
-        zend_llist_del_element(&SG(sapi_headers).headers, NULL, states_other_status);
+        zend_llist_del_element(&SG(sapi_headers).headers, NULL, is_status_below_500);
     }
     if (SG(sapi_headers).http_response_code >= 500) {
         return;

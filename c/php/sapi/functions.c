@@ -30,8 +30,8 @@ PHP_FUNCTION(svc_request_id)
     RETURN_STRINGL(id.bytes != NULL ? id.bytes : "", id.length);
 }
 
-/* Returns the name as php-fpm writes it (sapi_add_request_header() in main/SAPI.c). Scripts look for `Authorization`, but
- * HTTP/2 and some clients of HTTP/1 send `authorization`. */
+/* Capitalizes a field name as php-fpm does (sapi_add_request_header() in main/SAPI.c). Scripts look up `Authorization`;
+ * HTTP/2, and some clients of HTTP/1, send `authorization`. */
 static zend_string *canonical_name(const shim_view *name)
 {
     zend_string *canonical = zend_string_alloc(name->length, false);

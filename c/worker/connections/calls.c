@@ -131,7 +131,7 @@ static void adopt(shim_connection *root, zend_object *object)
     shim_connection *made = shim_object_is_tracked(object, true) ? shim_connection_find(object) : NULL;
     if (made != NULL && !shim_kind_is_connection(made->kind) && made->parent == NULL) {
         made->effects = root->effects;
-        made->has_unread_try = (root->effects & SHIM_TRIES_LOCK) != 0;
+        made->has_unread_try = root->has_unread_try;
         shim_connection_set_parent(made, root);
     }
 }

@@ -92,15 +92,16 @@ typedef struct shim_connection {
      * the session's last ID (last_ids.c). */
     uint64_t stateful_for;
     uint64_t identified_for;
-    /* The request has only tried to take a lock so far, and has not read whether it has it; whether `locked_by` was 0
-     * before. */
+    /* The request whose only change of the session is an attempt to acquire a lock, the outcome of which it has not
+     * fetched; and whether `locked_by` was 0 before the attempt. */
     uint64_t tries_lock_for;
     bool was_unlocked;
     /* The figures of requests that have lent the connection (figures.c). */
     shim_kept *kept;
     /* The effects of the prepared statement, or of the connection's latest statement (statements.c). */
     unsigned effects;
-    /* Of PDO: the row of a statement that tries to take a lock was not fetched. */
+    /* A PDO statement that attempts to acquire a lock has been executed, and its outcome was not fetched. On a connection:
+     * the latest statement is one. */
     bool has_unread_try;
     /* The databases that requests have selected in a store (stores.c). */
     struct shim_selections *selections;
@@ -470,7 +471,7 @@ bool shim_connection_is_at_rest(shim_connection *connection);
 bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data);
 /* The same where connections have no owners: records locks only. */
 void shim_rest_note_locks(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data);
-/* Called when a call has returned: notes the number of rows fetched from a statement, and whether a lock was refused. */
+/* Called when a call has returned: records the number of rows fetched from a statement, and whether a lock was refused. */
 void shim_rest_note_rows(shim_connection *root, shim_connection *subject, const zend_execute_data *execute_data,
                          const zval *result);
 /* Whether the request is in the middle of a result, or of a call, on a connection that it does not lease. */
@@ -509,7 +510,7 @@ typedef enum shim_effect {
     SHIM_LEAVES_LOCK = 4,
     /* It reads an ID that an earlier statement has generated. */
     SHIM_READS_ID = 8,
-    /* It leaves a lock or nothing, and the only value of its only row says which. */
+    /* It only attempts to acquire a lock, and returns a single value: the outcome. */
     SHIM_TRIES_LOCK = 16,
 } shim_effect;
 

@@ -201,8 +201,8 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
         root->tries_lock_for = is_only_try ? fiber->context.serial : 0;
         root->was_unlocked = was_unlocked;
         root->stateful_for = fiber->context.serial;
-        subject->has_unread_try = (effects & SHIM_TRIES_LOCK) != 0;
     }
+    subject->has_unread_try = (effects & SHIM_TRIES_LOCK) != 0;
     root->identified_for = (effects & SHIM_LEAVES_ID) != 0 ? fiber->context.serial : root->identified_for;
     return true;
 }
@@ -227,8 +227,8 @@ static void note_fetched(const zend_execute_data *execute_data, const zval *resu
     statement->fetched_by = shim_running_serial();
 }
 
-/* Whether the value, or the only value of the only row, says that a lock was not taken: false, 0, or PgSql's "f". */
-static bool says_no(const zval *value)
+/* Whether the result of an attempt means that the lock was not acquired: false, 0 or PgSql's "f", or a row of it. */
+static bool is_refusal(const zval *value)
 {
     while (Z_TYPE_P(value) == IS_ARRAY && zend_hash_num_elements(Z_ARRVAL_P(value)) > 0) {
         const zval *element = NULL;
@@ -244,7 +244,7 @@ static bool says_no(const zval *value)
     return Z_TYPE_P(value) == IS_FALSE || (Z_TYPE_P(value) == IS_LONG && Z_LVAL_P(value) == 0);
 }
 
-/* A request that polls for a lock of the session has changed nothing until it has the lock. */
+/* Polling for a lock of the session changes nothing until the lock is acquired. */
 static void note_lock(shim_connection *root, shim_connection *statement, const zend_execute_data *execute_data,
                       const zval *result)
 {
@@ -255,7 +255,8 @@ static void note_lock(shim_connection *root, shim_connection *statement, const z
     }
     statement->has_unread_try = false;
     const uint64_t request = shim_running_serial();
-    if (root->tries_lock_for == request && says_no(result)) {
+    /* With FETCH_FUNC, which has a second argument, the value is that of the callback. */
+    if (root->tries_lock_for == request && ZEND_CALL_NUM_ARGS(execute_data) <= 1 && is_refusal(result)) {
         root->stateful_for = 0;
         root->locked_by = root->was_unlocked && root->locked_by == request ? 0 : root->locked_by;
     }

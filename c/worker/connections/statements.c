@@ -30,7 +30,7 @@ static const char *const id_words[] = {"insert into", "insert_id", "nextval", "s
 static const char *const asking_words[] = {"currval", "lastval"};
 /* GET_LOCK(), LOCK TABLES, FLUSH TABLES … WITH READ LOCK and FOR EXPORT of MySQL; the pg_advisory_lock() functions. */
 static const char *const lock_words[] = {"get_lock", "advisory_lock", "lock table", "read lock", "for export"};
-/* Functions that do not wait for the lock, or for a limited time. */
+/* Functions that return whether they have acquired the lock. */
 static const char *const trying[] = {"get_lock", "pg_try_advisory_lock", "pg_try_advisory_lock_shared"};
 
 static bool is_one_of(const char *word, size_t length, const char *const *words, size_t count)
@@ -79,7 +79,7 @@ static bool asks_for_lock(const char *text)
     return false;
 }
 
-/* Returns the end of a call's parentheses; NULL if there is none. */
+/* Returns the position after the closing parenthesis of a call; NULL if it is missing. */
 static const char *end_of_call(const char *text)
 {
     int depth = 0;
@@ -97,7 +97,7 @@ static const char *end_of_call(const char *text)
     return NULL;
 }
 
-/* Whether the statement is a call of such a function, perhaps with an alias, and nothing else. */
+/* Whether the statement is a single call of such a function, with or without an alias. */
 static bool only_tries_lock(const char *text)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";

@@ -68,8 +68,8 @@ static void read_request(shim_fiber *fiber)
     shim_superglobals_begin();
 }
 
-/* Reports PHP's messages about the request's form as before a normal script: as those of the request's startup, which are
- * displayed only with display_startup_errors, and to no handler. */
+/* PHP's messages about the form are messages of the request's startup, as in classic mode: displayed only with
+ * display_startup_errors, and not passed to the script's error handler. */
 static bool read_request_silently(shim_fiber *fiber, const shim_checkpoint *here)
 {
     zval handler;

@@ -41,9 +41,11 @@ function handle(): void
 }
 ";
 
-const ENTRIES: [(&str, &str); 3] = [
+const ENTRIES: [(&str, &str); 1 + 2 * cfg!(feature = "worker") as usize] = [
     ("classic", "handle();"),
+    #[cfg(feature = "worker")]
     ("serve", "Svc\\Worker::serve(handle(...));"),
+    #[cfg(feature = "worker")]
     ("loop", "while (frankenphp_handle_request(handle(...))) { }"),
 ];
 
@@ -62,8 +64,7 @@ fn start(mode: &str, entry: &str) -> Svc {
 
 #[test]
 fn a_failure_before_the_head_is_a_whole_500_of_any_length() {
-    let modes = if cfg!(feature = "worker") { &ENTRIES[..] } else { &ENTRIES[..1] };
-    for (mode, entry) in modes {
+    for (mode, entry) in ENTRIES {
         let svc = start(mode, entry);
         for how in ["exception", "error", "memory", "user", "stack"] {
             for place in ["buffer", "callback", "both", "shutdown", "flush", "length"] {
@@ -98,8 +99,7 @@ fn a_failure_before_the_head_is_a_whole_500_of_any_length() {
 
 #[test]
 fn a_status_field_that_is_set_before_a_failure_does_not_count() {
-    let modes = if cfg!(feature = "worker") { &ENTRIES[..] } else { &ENTRIES[..1] };
-    for (mode, entry) in modes {
+    for (mode, entry) in ENTRIES {
         let svc = start(mode, entry);
         for how in ["exception", "error", "memory"] {
             for place in ["buffer", "flush", "again"] {
@@ -119,8 +119,7 @@ fn a_status_field_that_is_set_before_a_failure_does_not_count() {
 /// As under php-fpm: a friendly page, a redirect, or an answer that its client understands.
 #[test]
 fn a_status_that_is_set_after_a_failure_counts() {
-    let modes = if cfg!(feature = "worker") { &ENTRIES[..] } else { &ENTRIES[..1] };
-    for (mode, entry) in modes {
+    for (mode, entry) in ENTRIES {
         let svc = start(mode, entry);
         for how in ["exception", "error", "memory", "user", "stack"] {
             for (place, expected, reason) in [
@@ -145,8 +144,7 @@ fn a_status_that_is_set_after_a_failure_counts() {
 
 #[test]
 fn head_has_the_fields_of_a_failure_that_get_has() {
-    let modes = if cfg!(feature = "worker") { &ENTRIES[..] } else { &ENTRIES[..1] };
-    for (mode, entry) in modes {
+    for (mode, entry) in ENTRIES {
         let svc = start(mode, entry);
         for how in ["exception", "error", "memory", "user", "stack"] {
             for place in ["buffer", "callback", "shutdown", "status", "redirect", "length"] {
@@ -191,8 +189,7 @@ function handle(): void
 
 #[test]
 fn a_limit_that_expires_after_the_script_is_a_whole_504_of_any_length() {
-    let modes = if cfg!(feature = "worker") { &ENTRIES[..] } else { &ENTRIES[..1] };
-    for (mode, entry) in modes {
+    for (mode, entry) in ENTRIES {
         let script = format!("<?php {LATE} {entry}");
         let settings = [
             ("PHP_WORKERS", "1"),
