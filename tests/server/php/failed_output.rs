@@ -194,7 +194,7 @@ fn a_limit_that_expires_after_the_script_is_a_whole_504_of_any_length() {
         let settings = [
             ("PHP_WORKERS", "1"),
             ("ENTRY_FILE", "index.php"),
-            ("WORKER_MODE_ENABLED", if *mode == "classic" { "false" } else { "true" }),
+            ("WORKER_MODE_ENABLED", if mode == "classic" { "false" } else { "true" }),
         ];
         let svc = Svc::start_with(&[("index.php", &script)], &settings, &["display_errors=0"]);
         for place in ["shutdown", "destructor", "callback"] {
