@@ -132,6 +132,7 @@ static void adopt(shim_connection *root, zend_object *object)
     if (made != NULL && !shim_kind_is_connection(made->kind) && made->parent == NULL) {
         made->effects = root->effects;
         made->has_unread_try = root->has_unread_try;
+        root->has_unread_try = false;
         shim_connection_set_parent(made, root);
     }
 }

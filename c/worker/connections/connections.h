@@ -100,8 +100,8 @@ typedef struct shim_connection {
     shim_kept *kept;
     /* The effects of the prepared statement, or of the connection's latest statement (statements.c). */
     unsigned effects;
-    /* A PDO statement that attempts to acquire a lock has been executed, and its outcome was not fetched. On a connection:
-     * the latest statement is one. */
+    /* A PDO statement that attempts to acquire a lock has been executed, and its outcome was not fetched. query() sets it on
+     * the connection, from which the new statement takes it. */
     bool has_unread_try;
     /* The databases that requests have selected in a store (stores.c). */
     struct shim_selections *selections;

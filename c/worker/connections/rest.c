@@ -201,8 +201,8 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
         root->tries_lock_for = is_only_try ? fiber->context.serial : 0;
         root->was_unlocked = was_unlocked;
         root->stateful_for = fiber->context.serial;
+        subject->has_unread_try = (effects & SHIM_TRIES_LOCK) != 0;
     }
-    subject->has_unread_try = (effects & SHIM_TRIES_LOCK) != 0;
     root->identified_for = (effects & SHIM_LEAVES_ID) != 0 ? fiber->context.serial : root->identified_for;
     return true;
 }
