@@ -103,7 +103,7 @@ trait ShutdownOperations
     private function do_hint(int $status): void
     {
         if ($status >= 200 && !headers_sent()) {
-            $this->own['status'] = [static fn () => http_response_code(), $status];
+            $this->own['status'] = [static fn () => self::status($status), $status];
         }
         headers_send($status);
         $this->check("hint $status");

@@ -227,7 +227,14 @@ trait Streams
             return;
         }
         http_response_code($status);
-        $this->own['status'] = [static fn () => http_response_code(), $status];
+        $this->own['status'] = [static fn () => self::status($status), $status];
+    }
+
+    /** The status as set, unless the script has failed since: only the model knows where code runs after that. */
+    private static function status(int $set): int
+    {
+        $now = http_response_code();
+        return $now >= 500 ? $set : $now;
     }
 
     private function do_head_callback(array $ops): void
