@@ -27,6 +27,13 @@ void shim_output_recover(void);
 
 unsigned shim_mutexes_held(void);
 void shim_mutexes_return_to(unsigned count);
+/* Sets whether a wait for a mutex ends the script at its time limit, by a bailout. Call before and after code of a library
+ * that may hold a mutex for long. */
+void shim_mutexes_end_at_limit(bool ends);
+
+/* ---- The fonts of GD (fonts.c) ---- */
+
+void shim_fonts_install(void);
 
 /* ---- Suspended fibers (fibers.c) ---- */
 

@@ -12,6 +12,10 @@
 #include "php/bailout/bailout.h"
 #include "php/libc/libc.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
 /* PHP never holds more at once. */
 enum { HELD_MAX = 16 };
 
@@ -47,9 +51,34 @@ static bool strike(MUTEX_T mutex)
     return false;
 }
 
+static __thread bool ends_at_limit;
+
+void shim_mutexes_end_at_limit(bool ends)
+{
+    ends_at_limit = ends;
+}
+
+/* Locks the mutex, or ends the script at its time limit. */
+static int lock_until_limit(MUTEX_T mutex)
+{
+    enum { PAUSE_NS = 20 * 1000 * 1000, SECOND_NS = 1000 * 1000 * 1000 };
+    struct timespec until;
+    int result;
+    do {
+        if (zend_atomic_bool_load_ex(&EG(timed_out))) {
+            zend_timeout();
+        }
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += PAUSE_NS;
+        until.tv_sec += until.tv_nsec / SECOND_NS;
+        until.tv_nsec %= SECOND_NS;
+    } while ((result = pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until)) == ETIMEDOUT);
+    return result;
+}
+
 static zend_never_inline int lock(MUTEX_T mutex)
 {
-    int result = NEXT(tsrm_mutex_lock)(mutex);
+    int result = ends_at_limit ? lock_until_limit(mutex) : NEXT(tsrm_mutex_lock)(mutex);
     note(mutex);
     return result;
 }

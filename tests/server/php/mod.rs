@@ -27,6 +27,7 @@ mod programs;
 mod queries;
 mod request;
 mod response;
+mod shared_libraries;
 mod shutdown;
 mod signals;
 pub(crate) mod streams;
