@@ -202,6 +202,11 @@ impl Visit {
         Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 
+    /// Reads this number of bytes.
+    pub fn bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        self.exactly(count)
+    }
+
     /// Answers a request and leaves the connection open.
     pub fn answer(&mut self, body: &str) -> io::Result<()> {
         self.send(format!("{}{body}", head_of(body.len())))

@@ -44,6 +44,7 @@ void *shim_libpq(void **slot, const char *name)
 static pthread_mutex_t locks[] = {
     [SHIM_LOCK_OF_LOG] = PTHREAD_MUTEX_INITIALIZER,
     [SHIM_LOCK_OF_BINDINGS] = PTHREAD_MUTEX_INITIALIZER,
+    [SHIM_LOCK_OF_LDAP] = PTHREAD_MUTEX_INITIALIZER,
 };
 
 void shim_libc_lock(shim_libc_lock_id id)

@@ -101,7 +101,7 @@ void *shim_library(void **slot, const char *name, const char *const *files, size
 void *shim_libpq(void **slot, const char *name);
 /* Locks for state that libc keeps for the process. A fork waits until no other thread holds one: that thread would not exist
  * in the child. */
-typedef enum shim_libc_lock_id { SHIM_LOCK_OF_LOG, SHIM_LOCK_OF_BINDINGS } shim_libc_lock_id;
+typedef enum shim_libc_lock_id { SHIM_LOCK_OF_LOG, SHIM_LOCK_OF_BINDINGS, SHIM_LOCK_OF_LDAP } shim_libc_lock_id;
 void shim_libc_lock(shim_libc_lock_id id);
 void shim_libc_unlock(shim_libc_lock_id id);
 /* Call before threads run PHP. */

@@ -1,8 +1,10 @@
 //! Libraries that keep state for the process or the thread: fonts of libgd, options of libldap, flags of libxml2 and soap,
 //! memory of libraries that write output, and descriptors of sockets.
 
+use svc_testing::backend::{Backend, Visit};
 use svc_testing::client::eventually;
 use svc_testing::tasks::{TaskServer, TaskSvc};
+use svc_testing::tls::Certificates;
 
 /// Sends requests from several clients at once; each must get this text.
 fn ask_concurrently(server: &TaskSvc, clients: usize, requests: usize, function: &str, expected: &str) {
@@ -68,5 +70,69 @@ fn a_font_that_blocks_holds_up_only_requests_that_draw_text() {
         assert_eq!(waiting.response().text(), "false");
         assert_eq!(running.tell("bad"), "[false,false,false,false]");
     });
+}
+
+// ---- LDAP ----
+
+const LDAP: &str = r"
+function binds(string $n): bool
+{
+    $connection = ldap_connect(URL);
+    ldap_set_option($connection, LDAP_OPT_PROTOCOL_VERSION, 3);
+    return ldap_bind($connection, 'cn=user', 'secret');
+}
+function starts_again(string $n): array { return [binds($n), binds($n)]; }
+function sets(string $n): int
+{
+    for ($i = 0; $i < 200; $i++) { ldap_set_option(null, LDAP_OPT_HOST_NAME, str_repeat('host', $i)); ldap_connect(); }
+    return $i;
+}
+";
+
+/// Answers each bind with success, until the client sends anything else.
+fn accept_binds(visit: &mut Visit) -> std::io::Result<()> {
+    const BIND_REQUEST: u8 = 0x60;
+    loop {
+        // A sequence of a message ID and an operation, shorter than 128 bytes.
+        let length = visit.bytes(2)?[1];
+        let message = visit.bytes(length.into())?;
+        let (id, operation) = message.split_at(2 + usize::from(message[1]));
+        if operation[0] != BIND_REQUEST {
+            return Ok(());
+        }
+        let success = [0x61, 7, 10, 1, 0, 4, 0, 4, 0];
+        let length = u8::try_from(id.len() + success.len()).unwrap();
+        visit.send([&[0x30, length], id, &success].concat())?;
+    }
+}
+
+fn code_for(backend: &Backend) -> String {
+    format!("const URL = 'ldaps://{}';{LDAP}", backend.address())
+}
+
+#[test]
+fn concurrent_connections_over_ldaps_do_not_disturb_each_other() {
+    let backend = Backend::tls(&Certificates::new(&[&["127.0.0.1"]]), accept_binds);
+    let code = code_for(&backend);
+    let server = TaskServer::new(&code).set("PHP_WORKERS", "4").set("LDAPTLS_REQCERT", "never");
+    server.in_each_mode(|running| {
+        ask_concurrently(running, 8, 12, "binds", "true");
+        ask_concurrently(running, 4, 4, "starts_again", "[true,true]");
+        ask_concurrently(running, 4, 8, "sets", "200");
+        #[cfg(feature = "async")]
+        ask_concurrently(running, 4, 8, "binds&task", "true");
+    });
+}
+
+#[test]
+fn connections_over_ldaps_have_the_options_of_the_process() {
+    let certificates = Certificates::new(&[&["127.0.0.1"]]);
+    let backend = Backend::tls(&certificates, accept_binds);
+    let code = code_for(&backend);
+    let code = format!("{code} function refused(string $n): bool {{ return @binds($n); }}");
+    let server = TaskServer::new(&code);
+    server.in_each_mode(|running| assert_eq!(running.tell("refused"), "false"));
+    let server = server.set("LDAPTLS_CACERT", certificates.cert(0).to_str().unwrap());
+    server.in_each_mode(|running| assert_eq!(running.tell("refused"), "true"));
 }
 
