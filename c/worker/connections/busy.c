@@ -53,7 +53,8 @@ shim_taken shim_connection_wait(shim_connection *connection)
         return (shim_taken){.result = take(shim_owner_shared())};
     }
     shim_connection_addref(root);
-    const bool is_handle = shim_connection_is_lease(root);
+    const shim_kind kind = root->kind;
+    const bool is_lease = shim_connection_is_lease(root);
     const shim_acquisition result = take(shim_connection_owned(root));
     if (result == SHIM_ACQUIRED && shim_running != NULL) {
         root->user = shim_running;
@@ -62,30 +63,29 @@ shim_taken shim_connection_wait(shim_connection *connection)
         }
     }
     shim_connection_delref(root);
-    return (shim_taken){.result = result, .is_handle = is_handle};
+    return (shim_taken){
+        .result = result,
+        .name = !is_lease ? NULL : kind == SHIM_KIND_SOAP_CLIENT ? "SOAP client" : "Curl handle",
+    };
 }
 
 bool shim_connection_is_taken(shim_taken taken)
 {
+    const char *name = taken.name != NULL ? taken.name : "Connection";
     switch (taken.result) {
     case SHIM_ACQUIRED:
         return true;
     case SHIM_ACQUIRE_DESTROYED:
-        shim_busy_error_throw(taken.is_handle ? "Curl handle has been closed by another request"
-                                              : "Connection has been closed by another request");
+        zend_throw_error(busy_error, "%s has been closed by another request", name);
         return false;
     case SHIM_ACQUIRE_DEADLOCK:
-        shim_busy_error_throw(
-            taken.is_handle
-                ? "Curl handle is used by a request that itself waits for this one, and that has transfers in it; let all "
-                  "requests use multi handles in the same order, or give each request its own"
-                : "Connection is used by a request that itself waits for this one, and that has a transaction or a result "
-                  "open on it");
+        zend_throw_error(busy_error, "%s is used by a request that itself waits for this one, and that has %s", name,
+                         taken.name == NULL ? "a transaction or a result open on it"
+                                            : "transfers in it; let all requests use such handles in the same order, or give "
+                                              "each request its own");
         return false;
     case SHIM_ACQUIRE_WOULD_BLOCK:
-        shim_busy_error_throw(
-            taken.is_handle ? "Curl handle is used by another request of the same thread, and this call cannot wait for it"
-                            : "Connection is used by another request of the same thread, and this call cannot wait for it");
+        zend_throw_error(busy_error, "%s is used by another request of the same thread, and this call cannot wait for it", name);
         return false;
     case SHIM_ACQUIRE_EXPIRED:
         break;

@@ -30,6 +30,7 @@ static const struct {
     [SHIM_KIND_SQLITE_RESULT] = {"sqlite3result", false, false, false},
     [SHIM_KIND_CURL] = {"curlhandle", true, true, false},
     [SHIM_KIND_CURL_MULTI] = {"curlmultihandle", true, true, false},
+    [SHIM_KIND_SOAP_CLIENT] = {"soapclient", true, true, false},
 };
 
 bool shim_kind_is_connection(shim_kind kind)

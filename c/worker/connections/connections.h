@@ -45,6 +45,7 @@ typedef enum shim_kind {
     SHIM_KIND_SQLITE_RESULT,
     SHIM_KIND_CURL,
     SHIM_KIND_CURL_MULTI,
+    SHIM_KIND_SOAP_CLIENT,
     SHIM_KINDS,
 } shim_kind;
 
@@ -127,7 +128,7 @@ typedef struct shim_connection {
     struct shim_connection *next;
 } shim_connection;
 
-/* Whether it belongs to a request for a call only: a curl handle. */
+/* Whether it belongs to a request for a call only: a curl handle or a SOAP client. */
 static inline bool shim_connection_is_lease(const shim_connection *connection)
 {
     return connection->owned.is_leased && !connection->owned.is_passed_on;
@@ -171,8 +172,8 @@ bool shim_connections_have_owners(void);
 /* The result of a wait for a connection. */
 typedef struct shim_taken {
     shim_acquisition result;
-    /* The connection is a curl handle. */
-    bool is_handle;
+    /* The name of its kind, if it belongs to a request for a call only; otherwise NULL. */
+    const char *name;
 } shim_taken;
 
 /* shim_connection_take in two steps: between them, the caller releases what it holds, since the second may not return. */

@@ -89,7 +89,7 @@ bool shim_connections_install(bool have_owners)
         const char *name = shim_kind_class((shim_kind)kind);
         const bool is_wanted = with_owners || can_be_left_open((shim_kind)kind);
         roots[kind] = is_wanted ? zend_hash_str_find_ptr(CG(class_table), name, strlen(name)) : NULL;
-        if (roots[kind] != NULL && roots[kind]->create_object != NULL) {
+        if (roots[kind] != NULL) {
             shim_objects_track(roots[kind], (shim_kind)kind);
         }
     }

@@ -181,6 +181,24 @@ void shim_objects_forget_postponed(void)
 
 /* ---- creation ---- */
 
+static void track(zend_object *object, shim_kind kind, bool is_new);
+
+/* Clones an object with the engine's own handlers, a SOAP client. The clone opens a connection itself: two clients with
+ * one stream would close it while the other one waits for its response. */
+static zend_object *clone_object(zend_object *object)
+{
+    zend_object *clone = php_handlers(object)->clone_obj(object);
+    const shim_tracked_class *row = shim_tracked_class_of(clone->ce);
+    const zend_property_info *info = zend_hash_str_find_ptr(&row->class->properties_info, ZEND_STRL("httpsocket"));
+    if (info != NULL) {
+        zval *stream = OBJ_PROP(clone, info->offset);
+        zval_ptr_dtor(stream);
+        ZVAL_NULL(stream);
+    }
+    track(clone, row->kind, true);
+    return clone;
+}
+
 static handlers *add(const zend_object_handlers *php)
 {
     handlers *entry = table_size < HANDLERS_MAX ? &table[table_size] : NULL;
@@ -191,6 +209,9 @@ static handlers *add(const zend_object_handlers *php)
     entry->own.dtor_obj = destroy_object;
     entry->own.free_obj = free_object;
     entry->own.get_method = php->get_method != zend_std_get_method ? get_method : php->get_method;
+    if (php == zend_get_std_object_handlers()) {
+        entry->own.clone_obj = clone_object;
+    }
     /* Standard properties need no check, and the engine's fast path depends on the standard handler. */
     if (php->read_property != zend_std_read_property) {
         entry->own.read_property = read_property;
@@ -279,10 +300,22 @@ static zend_object *create_object(zend_class_entry *class)
     return object;
 }
 
+/* Creates an object of a class that has no function for it (SoapClient), as the engine does. */
+static zend_object *create_ordinary_object(zend_class_entry *class)
+{
+    zend_object *object = zend_objects_new(class);
+    object_properties_init(object, class);
+    return object;
+}
+
 void shim_objects_track(zend_class_entry *class, shim_kind kind)
 {
     tracked[tracked_count++] = (shim_tracked_class){
-        .class = class, .create = class->create_object, .iterate = class->get_iterator, .kind = kind};
+        .class = class,
+        .create = class->create_object != NULL ? class->create_object : create_ordinary_object,
+        .iterate = class->get_iterator,
+        .kind = kind,
+    };
     class->create_object = create_object;
 }
 

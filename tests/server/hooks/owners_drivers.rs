@@ -13,7 +13,7 @@ use svc_testing::turns::{answers, looks_in_vain, server_with};
 const WAITS: &str = "svc_connection_wait_us_count";
 
 const CODE: &str = r#"
-class Held { public static $db, $pdo, $redis, $store, $curl, $stream, $multi; }
+class Held { public static $db, $pdo, $redis, $store, $curl, $stream, $multi, $soap; }
 function connect_mysqli(): mysqli { mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT); return mysqli_connect('127.0.0.1', USER, PASSWORD, NAME, PORT); }
 function begin_mysqli() { Held::$db->query('START TRANSACTION'); mysqli_query(Held::$db, 'INSERT INTO money VALUES (1)'); mark('inside'); until('go'); return 1; }
 function half_mysqli() { $rows = Held::$db->query('SELECT 1 UNION SELECT 2', MYSQLI_USE_RESULT); $GLOBALS['rows'] = $rows; Held::$stream = $rows; mark('inside'); until('go'); return (int) $rows->fetch_row()[0]; }
@@ -38,6 +38,21 @@ function fetch_multi()
     do { curl_multi_exec(Held::$multi, $running); curl_multi_select(Held::$multi, 1); } while ($running > 0);
     return curl_multi_getcontent($one);
 }
+function ask_soap($n)
+{
+    mark('look');
+    $text = Held::$soap->__soapCall('ask', [$n]);
+    // Freed memory of a stream would be in use again.
+    for ($size = 75; $size < 395; $size += 8) { for ($i = 0; $i < 120; $i++) { $GLOBALS['texts'][] = str_repeat('A', $size); } }
+    return $text;
+}
+function ask_clone($n)
+{
+    mark('look');
+    $clone = clone Held::$soap;
+    return [$clone->__soapCall('ask', [$n]), $clone->__soapCall('ask', [$n])];
+}
+function move_soap($n) { mark('look'); Held::$soap->__setLocation(OTHER_URL); return Held::$soap->__soapCall('ask', [$n]); }
 function ask_stream($n) { mark('look'); fwrite(Held::$stream, "PING $n\r\n"); mark('inside'); fgets(Held::$stream); until('go'); return trim(fgets(Held::$stream)); }
 function pdo_then_redis() { Held::$pdo->query('SELECT 1')->fetchAll(); mark('pdo'); until('go'); return Held::$redis->set('a', 1); }
 function redis_then_pdo() { mark('look'); Held::$redis->set('a', 2); return Held::$pdo->query('SELECT 1')->fetchColumn(); }
@@ -198,6 +213,74 @@ fn a_curl_handle_is_leased_for_a_call() {
     backend.gate().open();
     answers(&mut one, "\"page\"");
     answers(&mut other, "\"page\"");
+}
+
+/// A SOAP server that answers with the argument. `is_last` closes the connection after each response.
+fn soap_server(is_last: bool) -> Backend {
+    Backend::tcp(move |visit| {
+        while let Ok(request) = visit.request() {
+            visit.hold()?;
+            let argument = request.split_once("xsd:string\">").and_then(|(_, rest)| rest.split('<').next());
+            let body = format!(
+                "<?xml version=\"1.0\"?><e:Envelope xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"><e:Body>\
+                 <r><v>{}</v></r></e:Body></e:Envelope>",
+                argument.unwrap_or("none")
+            );
+            let close = if is_last { "Connection: close\r\n" } else { "" };
+            visit.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\n{close}Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            ))?;
+            if is_last {
+                return Ok(());
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_soap_client_is_leased_for_a_call() {
+    for (is_last, second) in
+        [(true, "ask_soap"), (false, "ask_soap"), (true, "move_soap"), (false, "move_soap")]
+    {
+        let (backend, other_backend) = (soap_server(is_last), soap_server(is_last));
+        let url = |backend: &Backend| format!("http://{}/", backend.address());
+        let constants = json!({"URL": url(&backend), "OTHER_URL": url(&other_backend)});
+        let boot = "Held::$soap = new SoapClient(null, ['location' => URL, 'uri' => 'urn:x']);";
+        let server = server_with(CODE, &constants).start_with(Mode::Worker, boot);
+        let mut one = server.send("ask_soap", "1");
+        backend.gate().wait_until_held(1);
+        let mut other = looks_in_vain(&server, second, "2");
+        assert_eq!((backend.gate().held(), other_backend.gate().held()), (1, 0));
+        backend.gate().open();
+        other_backend.gate().open();
+        answers(&mut one, "\"1\"");
+        answers(&mut other, "\"2\"");
+    }
+}
+
+#[test]
+fn a_clone_of_a_soap_client_has_its_own_connection() {
+    for class in ["SoapClient", "Derived"] {
+        let backend = soap_server(false);
+        let constants = json!({"URL": format!("http://{}/", backend.address()), "OTHER_URL": ""});
+        let boot = format!(
+            "class Derived extends SoapClient {{}} Held::$soap = new {class}(null, ['location' => URL, 'uri' => 'urn:x']);"
+        );
+        let server = server_with(CODE, &constants).start_with(Mode::Worker, &boot);
+        let mut first = server.send("ask_soap", "0");
+        backend.gate().wait_until_held(1);
+        backend.gate().release(1);
+        answers(&mut first, "\"0\"");
+        let mut one = server.send("ask_soap", "1");
+        backend.gate().wait_until_held(1);
+        let mut other = server.send("ask_clone", "2");
+        backend.gate().wait_until_held(2);
+        backend.gate().open();
+        answers(&mut one, "\"1\"");
+        answers(&mut other, "[\"2\",\"2\"]");
+    }
 }
 
 #[test]

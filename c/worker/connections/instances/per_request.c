@@ -20,7 +20,7 @@ static bool throw_unfit(const zend_class_entry *class, const char *why)
 }
 
 /* Tested connection classes: their objects are C structs, but only their methods access these. */
-static const char *const connections[] = {"pdo", "mysqli", "redis", "memcached"};
+static const char *const connections[] = {"pdo", "mysqli", "redis", "memcached", "soapclient"};
 
 static bool is_connection(const zend_class_entry *class)
 {
