@@ -13,12 +13,14 @@
  *   streams   user_stream_current_filename: the same name would be refused as recursive
  *   core      in_user_include     include of URLs would be refused
  *             in_error_log        nothing would be logged
+ *             allow_url_fopen     include and fopen() of URLs would be allowed (soap, while it opens a WSDL)
  *   output    running             the next output would disable all output (shim_output_recover)
  *   engine    error_handling, exception_class: warnings would be thrown
  *             record_errors       errors would be recorded for a class that is no longer being linked
  *             error_reporting     later requests of the thread would report fatal errors only (highlight_string())
  *             in_autoload         the class would not be looked up again
  *             method caches       a method would run without the memory that could not be allocated (shim_callee_forget)
+ *   libxml    xmlSaveNoEmptyTags  empty elements would be written in the long form (DOMDocument::save())
  *   standard  putenv_ht           the destructor of a variable without a value would follow a NULL pointer
  *
  * Not reset: flags of objects (running generators, heaps and arrays that are being sorted, curl handles in a callback),
@@ -192,6 +194,24 @@ void shim_putenv_drop_unfinished(void)
     variables->pDestructor = restore;
 }
 
+/* The directive cannot be changed by scripts. */
+static void reset_url_opening(void)
+{
+    const zend_ini_entry *allowed = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("allow_url_fopen"));
+    if (allowed != NULL && allowed->value != NULL) {
+        PG(allow_url_fopen) = zend_ini_parse_bool(allowed->value);
+    }
+}
+
+static void reset_libxml(void)
+{
+    static const char *const files[] = {"libxml2.so.2"};
+    int *(*no_empty_tags)(void) = shim_library(SHIM_SLOT, "__xmlSaveNoEmptyTags", files, SHIM_COUNT(files));
+    if (no_empty_tags != NULL) {
+        *no_empty_tags() = 0;
+    }
+}
+
 void shim_bailout_recover(void)
 {
     /* At the end of a stack, a bailout comes from inside a library. */
@@ -203,6 +223,8 @@ void shim_bailout_recover(void)
     FG(user_stream_current_filename) = NULL;
     PG(in_user_include) = false;
     PG(in_error_log) = false;
+    reset_url_opening();
+    reset_libxml();
     shim_error_handling_reset();
     reset_error_reporting();
     shim_putenv_drop_unfinished();

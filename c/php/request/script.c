@@ -234,7 +234,8 @@ ZEND_API void zend_deactivate_modules(void)
 {
     if (is_shutting_down) {
         send_head_by_callback();
-        if (CG(unclean_shutdown)) {
+        /* SoapClient turns a fatal error into a SoapFault, and ends its bailout. */
+        if (CG(unclean_shutdown) || shim_current->fatal) {
             shim_bailout_recover();
         }
         shim_session_write();

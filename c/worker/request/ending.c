@@ -220,7 +220,7 @@ static shim_outcome outcome_of(const shim_context *context)
 /* Resets the flags that a bailout has left set. */
 static void recover(shim_fiber *fiber, const shim_checkpoint *here)
 {
-    if (fiber->context.fatal) {
+    if (fiber->context.fatal || fiber->context.bailed_out) {
         (void)shim_step_call(here, shim_bailout_recover);
     }
 }

@@ -166,6 +166,14 @@ static void libxml_end_error(void *error)
     }
 }
 
+/* DOM sets it while it saves a document with LIBXML_NOEMPTYTAG. */
+static void *libxml_find_no_empty_tags(void *globals)
+{
+    (void)globals;
+    void *(*flag)(void) = (void *(*)(void))dlsym(RTLD_DEFAULT, "__xmlSaveNoEmptyTags");
+    return flag != NULL ? flag() : NULL;
+}
+
 /* ---- gmp ---- */
 
 /* The state of gmp_random_bits(). */
@@ -430,6 +438,7 @@ const shim_part shim_library_extensions[] = {
         .blank = true,
         .end = libxml_end_error,
     },
+    {.module = "libxml", .size = sizeof(int), .inner = libxml_find_no_empty_tags, .blank = true},
     {
         .module = "mysqli",
         .size = sizeof(mysqli_globals),

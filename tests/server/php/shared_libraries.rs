@@ -3,7 +3,7 @@
 
 use svc_testing::backend::{Backend, Visit};
 use svc_testing::client::eventually;
-use svc_testing::tasks::{TaskServer, TaskSvc};
+use svc_testing::tasks::{Mode, TaskServer, TaskSvc};
 use svc_testing::tls::Certificates;
 
 /// Sends requests from several clients at once; each must get this text.
@@ -134,5 +134,73 @@ fn connections_over_ldaps_have_the_options_of_the_process() {
     server.in_each_mode(|running| assert_eq!(running.tell("refused"), "false"));
     let server = server.set("LDAPTLS_CACERT", certificates.cert(0).to_str().unwrap());
     server.in_each_mode(|running| assert_eq!(running.tell("refused"), "true"));
+}
+
+// ---- libxml2 and soap ----
+
+const DOCUMENTS: &str = r"
+class Target
+{
+    public $context;
+    public static $act;
+    public function stream_open(string $path): bool { if ($path === 'target://wsdl') { (self::$act)(); } return true; }
+    public function stream_write(string $text): int { (self::$act)(); return strlen($text); }
+    public function stream_read(): string { return ''; }
+    public function stream_eof(): bool { return true; }
+    public function stream_stat(): array { return []; }
+    public function url_stat(): array { return []; }
+    public function stream_flush(): bool { return true; }
+}
+function act(Closure $act): void
+{
+    in_array('target', stream_get_wrappers()) || stream_wrapper_register('target', 'Target');
+    Target::$act = $act;
+}
+function save(Closure $act): void
+{
+    act($act);
+    $document = new DOMDocument;
+    $document->loadXML('<a><b/></a>');
+    mark('saves');
+    $document->save('target://x', LIBXML_NOEMPTYTAG);
+}
+function saves_slowly(string $n): void { save(fn () => until('go')); }
+function fails_to_save(string $n): void { save(fn () => str_repeat('x', PHP_INT_MAX >> 4)); }
+function text(string $n): string { return explode(PHP_EOL, simplexml_load_string('<a><b/></a>')->asXML())[1]; }
+function opens(string $n): void { act(fn () => str_repeat('x', PHP_INT_MAX >> 4)); new SoapClient('target://wsdl'); }
+function fetches(string $n): string { @fopen('http://127.0.0.1:1/', 'r'); return error_get_last()['message']; }
+";
+
+const SHORT: &str = r#""<a><b/></a>""#;
+
+#[test]
+fn a_bailout_leaves_no_flag_of_libxml2_behind() {
+    TaskServer::new(DOCUMENTS).set("PHP_WORKERS", "1").in_each_mode(|running| {
+        assert_eq!(running.tell("text"), SHORT);
+        assert_eq!(running.send("fails_to_save", "1").response().status, 500);
+        assert_eq!(running.tell("text"), SHORT);
+    });
+}
+
+#[cfg(feature = "worker")]
+#[test]
+fn a_request_that_saves_a_document_shares_no_flag_with_others() {
+    let running = TaskServer::new(DOCUMENTS).set("PHP_WORKERS", "1").start(Mode::Worker);
+    let mut saving = running.send("saves_slowly", "1");
+    running.until("saves");
+    assert_eq!(running.tell("text"), SHORT);
+    running.mark("go");
+    assert_eq!(saving.response().status, 200);
+}
+
+#[test]
+fn urls_stay_forbidden_after_a_wsdl_that_ends_its_script() {
+    let server = TaskServer::new(DOCUMENTS).set("PHP_WORKERS", "1").directive("allow_url_fopen=0");
+    server.in_each_mode(|running| {
+        let response = running.send("opens", "1").response();
+        assert!(response.status == 500 || response.text().starts_with("SoapFault"), "{response:?}");
+        let message = running.tell("fetches");
+        assert!(message.contains("no suitable wrapper could be found"), "{message}");
+    });
 }
 
