@@ -51,6 +51,8 @@ typedef struct shim_context {
     bool is_in_last_code;
     /* The host reported that the client has disconnected. */
     bool client_gone;
+    /* The script ends for that reason as soon as no library writes output. */
+    bool aborts_later;
     /* zend_error_cb saw an error that ends the script. */
     bool fatal;
     /* The file of its script is missing, and no code has run (php/request/script.c). */

@@ -73,6 +73,9 @@ int64_t shim_timer_deadline(void);
 extern void (*shim_on_interrupt)(void);
 
 void shim_interrupts_install(void);
+/* Whether a function runs whose library writes output (libxml2, libxslt, libpng, ImageMagick). A bailout out of the output
+ * would lose the memory that such a library has allocated. */
+bool shim_is_inside_writer(void);
 /* Whether the current request is a task that has been cancelled. */
 bool shim_is_cancelled(void);
 /* The same for any request of the thread. */

@@ -31,6 +31,41 @@ static void end_by_signal(int number)
                         strsignal(number));
 }
 
+static bool is_inside_writer(const zend_execute_data *frame)
+{
+    static const char *const writers[] = {"dom", "gd", "imagick", "simplexml", "xml", "xmlwriter", "xsl"};
+    for (; frame != NULL; frame = frame->prev_execute_data) {
+        const zend_module_entry *module = frame->func != NULL && frame->func->type == ZEND_INTERNAL_FUNCTION
+            ? frame->func->internal_function.module
+            : NULL;
+        if (module != NULL && SHIM_IS_LISTED(module->name, writers)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool shim_is_inside_writer(void)
+{
+    return is_inside_writer(EG(current_execute_data));
+}
+
+/* Ends the script whose client has gone, as PHP would have done when it noticed. An internal function that is interrupted
+ * has returned. */
+static void end_aborted_script(const zend_execute_data *frame)
+{
+    if (shim_current == NULL || !shim_current->aborts_later) {
+        return;
+    }
+    const bool is_internal = frame != NULL && frame->func != NULL && !ZEND_USER_CODE(frame->func->type);
+    if (!is_inside_writer(is_internal ? frame->prev_execute_data : frame)) {
+        shim_current->aborts_later = false;
+        if (!PG(ignore_user_abort)) {
+            zend_bailout();
+        }
+    }
+}
+
 static void handle_interrupt(zend_execute_data *frame)
 {
     if (own != NULL && __atomic_exchange_n(&own->asked, false, __ATOMIC_ACQ_REL)) {
@@ -43,6 +78,7 @@ static void handle_interrupt(zend_execute_data *frame)
     if (ending > 0) {
         end_by_signal(ending);
     }
+    end_aborted_script(frame);
     if (shim_on_interrupt != NULL) {
         shim_on_interrupt();
     }

@@ -1,6 +1,7 @@
 /* The SAPI module: passes PHP's calls for output, headers, body and variables on to the host. */
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "php/request/request.h"
 #include "php/sapi/sapi.h"
 #include "shim.h"
@@ -23,6 +24,13 @@ static void connection_aborted(void)
          * continues, and connection_aborted() reports the disconnect. */
         PG(connection_status) |= PHP_CONNECTION_ABORTED;
         php_output_set_status(PHP_OUTPUT_DISABLED);
+        return;
+    }
+    if (shim_is_inside_writer()) {
+        PG(connection_status) |= PHP_CONNECTION_ABORTED;
+        php_output_set_status(PHP_OUTPUT_DISABLED);
+        shim_current->aborts_later = true;
+        zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
         return;
     }
     /* May bail out of the script; no frame of the host is on the stack here. */

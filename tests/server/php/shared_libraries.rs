@@ -1,8 +1,10 @@
 //! Libraries that keep state for the process or the thread: fonts of libgd, options of libldap, flags of libxml2 and soap,
 //! memory of libraries that write output, and descriptors of sockets.
 
+use std::io::Read;
+
 use svc_testing::backend::{Backend, Visit};
-use svc_testing::client::eventually;
+use svc_testing::client::{Client, eventually};
 use svc_testing::tasks::{Mode, TaskServer, TaskSvc};
 use svc_testing::tls::Certificates;
 
@@ -202,5 +204,62 @@ fn urls_stay_forbidden_after_a_wsdl_that_ends_its_script() {
         let message = running.tell("fetches");
         assert!(message.contains("no suitable wrapper could be found"), "{message}");
     });
+}
+
+// ---- output ----
+
+const OUTPUT: &str = r#"
+function source(): DOMDocument
+{
+    $source = new DOMDocument;
+    $root = $source->appendChild($source->createElement('r'));
+    for ($i = 0; $i < 150000; $i++) { $root->appendChild($source->createElement('u', "http://example.org/$i")); }
+    return $source;
+}
+function transforms(string $n): void
+{
+    $sheet = new DOMDocument;
+    $sheet->loadXML('<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:template match="/"><o>'
+        . '<xsl:apply-templates/></o></xsl:template><xsl:template match="u"><loc><xsl:value-of select="."/></loc></xsl:template>'
+        . '</xsl:stylesheet>');
+    $processor = new XSLTProcessor;
+    $processor->importStylesheet($sheet);
+    $processor->transformToUri(source(), 'php://output');
+    mark('continues');
+}
+function saves(string $n): void { source()->save('php://output'); mark('continues'); }
+"#;
+
+fn resident(running: &TaskSvc) -> u64 {
+    let path = format!("/proc/{}/status", running.svc.pid().as_raw_nonzero());
+    let status = std::fs::read_to_string(path).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// Reads the beginning of the response, and disconnects.
+fn leave_early(client: &Client) {
+    let mut bytes = [0; 2048];
+    client.socket().read_exact(&mut bytes).unwrap();
+}
+
+/// libxslt and libxml2 allocate about 60 MiB for this document, outside of PHP's heap.
+#[test]
+fn a_client_that_disconnects_costs_no_memory_of_a_library_that_writes() {
+    const SLACK_BYTES: u64 = 150 << 20;
+    for function in ["transforms&raw", "saves&raw"] {
+        let running = TaskServer::new(OUTPUT).set("PHP_WORKERS", "1").start(Mode::Classic);
+        leave_early(&running.send(function, "1"));
+        running.tell("strrev");
+        let before = resident(&running);
+        for _ in 0..6 {
+            leave_early(&running.send(function, "1"));
+            // The only thread has ended the request before it answers another one.
+            running.tell("strrev");
+        }
+        let after = resident(&running);
+        assert!(after < before + SLACK_BYTES, "{function}: {before} -> {after}");
+        assert!(running.lines("continues").is_empty(), "the script ends when its client has gone");
+    }
 }
 
