@@ -5,7 +5,7 @@ use std::io::Read;
 
 use svc_testing::backend::{Backend, Visit};
 use svc_testing::client::{Client, eventually};
-use svc_testing::tasks::{Mode, TaskServer, TaskSvc};
+use svc_testing::tasks::{Mode, TaskServer, TaskSvc, everywhere};
 use svc_testing::tls::Certificates;
 
 /// Sends requests from several clients at once; each must get this text.
@@ -263,3 +263,25 @@ fn a_client_that_disconnects_costs_no_memory_of_a_library_that_writes() {
     }
 }
 
+// ---- sockets ----
+
+#[test]
+fn a_socket_whose_stream_is_closed_is_closed() {
+    const PAIR: &str = "[$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);";
+    let closed = "Error: *has already been closed";
+    let cases = [
+        ("$s = socket_import_stream($a); fclose($a); return socket_write($s, 'x');", closed),
+        ("$s = socket_import_stream($a); fclose($a); return socket_read($s, 1);", closed),
+        ("$s = socket_import_stream($a); $c = $a; fclose($c); return socket_recv($s, $x, 1, 0);", closed),
+        ("$s = socket_import_stream($a); socket_close($s); return fwrite($a, 'x');", "TypeError: *"),
+        (
+            "socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $p); fclose(socket_export_stream($p[0])); return socket_write($p[0], 'x');",
+            closed,
+        ),
+        ("$s = socket_import_stream($a); socket_write($s, 'x'); return fread($b, 1);", "\"x\""),
+        ("$s = socket_import_stream($a); fclose($b); return socket_read($s, 1);", "\"\""),
+    ]
+    .map(|(body, expected)| (format!("{PAIR} {body}"), expected));
+    let cases: Vec<_> = cases.iter().map(|(body, expected)| (body.as_str(), *expected)).collect();
+    everywhere(&TaskServer::new(""), &cases);
+}
