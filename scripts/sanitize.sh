@@ -43,15 +43,22 @@ without_address=(
     unused_descriptions_are_freed
 )
 
-# Left out in both: these builds of PHP lack gettext, gmp, soap and sysvmsg.
+# Left out in both: these builds of PHP lack gd, gettext, gmp, ldap, soap, sysvmsg and xsl.
 without_extensions=(
+    a_client_that_disconnects_costs_no_memory_of_a_library_that_writes
+    a_clone_of_a_soap_client_has_its_own_connection
+    a_font_that_
     a_number_that_is_too_large_for_libgmp_is_a_fatal_error
     a_request_has_its_own_text_domain
+    a_soap_client_is_leased_for_a_call
+    concurrent_connections_over_ldaps_do_not_disturb_each_other
+    connections_over_ldaps_have_the_options_of_the_process
     libraries_that_read_the_environment_once_read_that_of_the_server
     memory_that_soap_exhausts_is_a_fault_that_scripts_catch
     requests_begin_with_the_text_domain_of_the_boot_script
     results_in_static_memory_are_those_of_the_caller
     the_time_limit_ends_waits_that_php_begins_again
+    urls_stay_forbidden_after_a_wsdl_that_ends_its_script
 )
 
 # Prints the reports of PHP and the sanitizers on standard error. Log records are skipped, because they may quote anything.
