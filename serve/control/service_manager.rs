@@ -122,8 +122,16 @@ impl NotifySocket {
 
 /// Formats the error of a reload as one line of a status.
 pub(super) fn failed_reload(error: &str) -> String {
-    let line: String = error.chars().map(|c| if c.is_control() { ' ' } else { c }).take(STATUS_MAX).collect();
-    format!("The last reload failed: {line}")
+    format!("The last reload failed: {}", one_line(error))
+}
+
+/// Formats why a worker failed to boot before the server was ready as one line of a status.
+pub(super) fn failed_boot(error: &str) -> String {
+    format!("A PHP worker failed to boot: {}", one_line(error))
+}
+
+fn one_line(error: &str) -> String {
+    error.chars().map(|c| if c.is_control() { ' ' } else { c }).take(STATUS_MAX).collect()
 }
 
 /// The maximum number of characters of an error in a status.

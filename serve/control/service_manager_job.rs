@@ -1,7 +1,8 @@
 //! The schedule of notifications to the service manager.
 //!
-//! Readiness is reported once, the status every few seconds. Watchdog notifications come from the thread that answers
-//! probes, so that they end with it. The job sends only through [`ServiceManager`].
+//! Readiness is reported once, the status every few seconds. In worker mode, the server is ready once a worker has booted
+//! the application: a deployment that does not boot is a start that does not end. Watchdog notifications come from the
+//! thread that answers probes, so that they end with it. The job sends only through [`ServiceManager`].
 //!
 //! [`ServiceManager`]: super::service_manager::ServiceManager
 
@@ -11,7 +12,7 @@ use svc_core::observe::Event;
 use svc_core::sync::primitive::Arc;
 
 use super::schedule::PeriodicJob;
-use super::service_manager::failed_reload;
+use super::service_manager::{failed_boot, failed_reload};
 use super::thread_handles::ThreadHandles;
 use crate::lifecycle::Phase;
 use crate::shared::Shared;
@@ -22,22 +23,33 @@ pub(super) struct ServiceManagerJob {
     has_failed: bool,
     beat_due: Instant,
     status_due: Instant,
+    /// The last status from before the server was ready.
+    first_status: String,
     retry_due: Option<Instant>,
 }
 
 impl ServiceManagerJob {
     pub(super) fn new(handles: Arc<ThreadHandles>, now: Instant) -> Self {
-        Self { handles, has_failed: false, beat_due: now, status_due: now, retry_due: None }
+        let first_status = String::new();
+        Self { handles, has_failed: false, beat_due: now, status_due: now, first_status, retry_due: None }
     }
 
     /// Queues the messages that the time and the state of the server require, once it runs.
     fn note(&mut self, now: Instant) {
         let ThreadHandles { shared, service_manager, .. } = &*self.handles;
         let is_running = shared.lifecycle.phase() == Phase::Running;
-        if is_running && !service_manager.is_told_ready.is_set() && shared.worker_health().can_serve() {
-            service_manager.is_told_ready.set();
-            self.status_due = now + STATUS_PAUSE;
-            service_manager.notify(&format!("READY=1\nSTATUS={}", status(shared)));
+        if is_running && !service_manager.is_told_ready.is_set() {
+            if is_ready(shared) {
+                service_manager.is_told_ready.set();
+                self.status_due = now + STATUS_PAUSE;
+                service_manager.notify(&format!("READY=1\nSTATUS={}", status(shared)));
+            } else {
+                let status = first_status(shared);
+                if status != self.first_status {
+                    service_manager.notify(&format!("STATUS={status}"));
+                    self.first_status = status;
+                }
+            }
         }
         let reloads = shared.reload.lock().reading();
         if reloads.ended == reloads.begun {
@@ -80,6 +92,21 @@ impl PeriodicJob for ServiceManagerJob {
         let beat = self.handles.service_manager.beat.map(|_| self.beat_due);
         beat.into_iter().chain(self.retry_due).min()
     }
+}
+
+/// Returns whether a worker takes requests; in worker mode, one must have booted the application.
+fn is_ready(shared: &Shared) -> bool {
+    let has_booted = || shared.backend.workers().is_some_and(|workers| workers.booted_total() > 0);
+    shared.worker_health().can_serve() && (!shared.config.php.worker_mode_enabled || has_booted())
+}
+
+/// Returns one line for `systemctl status` while the server is not ready.
+fn first_status(shared: &Shared) -> String {
+    let failure = shared.boot_failure.lock().clone();
+    failure.map_or_else(
+        || "Waiting for a PHP worker".to_owned(),
+        |failure| failed_boot(&failure.fault.to_string()),
+    )
 }
 
 /// Returns one line for `systemctl status`.

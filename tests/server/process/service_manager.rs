@@ -46,15 +46,22 @@ impl Manager {
     /// Waits for a message with this assignment; returns it.
     #[track_caller]
     fn expect(&self, assignment: &str) -> String {
+        self.until(assignment).pop().unwrap()
+    }
+
+    /// Waits for a message with this assignment; returns all messages up to it.
+    #[track_caller]
+    fn until(&self, assignment: &str) -> Vec<String> {
         let mut message = vec![0; 4096];
         let mut seen = Vec::new();
         loop {
             let Ok(length) = self.socket.recv(&mut message) else { panic!("no {assignment} in {seen:#?}") };
             let text = String::from_utf8(message[..length].to_vec()).unwrap();
-            if text.lines().any(|line| line == assignment) {
-                return text;
-            }
+            let is_found = text.lines().any(|line| line == assignment);
             seen.push(text);
+            if is_found {
+                return seen;
+            }
         }
     }
 }
@@ -72,6 +79,11 @@ impl Manager {
         }
         self.socket.set_nonblocking(false).unwrap();
     }
+}
+
+#[cfg(feature = "worker")]
+fn is_ready(message: &str) -> bool {
+    message.lines().any(|line| line == "READY=1")
 }
 
 fn number(message: &str, name: &str) -> u64 {
@@ -118,12 +130,52 @@ fn a_persistent_worker_that_boots_makes_the_server_ready() {
     let root = svc_testing::written(&[("app.php", script)]);
     let mut command = svc_testing::command(root.path(), &settings);
     let mut svc = command.stdout(Stdio::null()).spawn().unwrap();
-    // Watchdog messages begin before the server is ready.
-    manager.expect("WATCHDOG=1");
+    assert!(manager.until("STATUS=Waiting for a PHP worker").iter().all(|text| !is_ready(text)));
+    // The server lives although it is not ready, and a reload that begins meanwhile is a part of its start.
+    rustix::process::kill_process(rustix::process::Pid::from_child(&svc), Signal::HUP).unwrap();
+    for _ in 0..3 {
+        assert!(manager.until("WATCHDOG=1").iter().all(|text| !is_ready(text)));
+    }
     std::fs::write(root.path().join("go"), "").unwrap();
-    manager.expect("READY=1");
+    let seen = manager.until("READY=1");
+    assert!(seen.iter().all(|text| !text.contains("RELOADING=1")), "{seen:#?}");
     svc.kill().unwrap();
     svc.wait().unwrap();
+}
+
+#[cfg(feature = "worker")]
+#[test]
+fn an_application_that_does_not_boot_is_not_ready_before_it_is_mended() {
+    let script = "<?php
+        if (!file_exists(__DIR__ . '/go')) { throw new Exception(\"no\\ndatabase\"); }
+        Svc\\Worker::serve(function () { echo 'hello'; });";
+    for is_mended in [true, false] {
+        let manager = Manager::at_a_path();
+        let settings = [
+            ("NOTIFY_SOCKET", manager.name.as_str()),
+            ("WORKER_MODE_ENABLED", "true"),
+            ("ENTRY_FILE", "app.php"),
+            ("PHP_WORKERS", "2"),
+        ];
+        let mut svc = Svc::start(&[("app.php", script)], &settings);
+        let place = svc.root().join("app.php");
+        let error = format!(
+            "STATUS=A PHP worker failed to boot: Uncaught Exception: no database in {}",
+            place.display()
+        );
+        assert!(manager.until(&format!("{error} on line 2")).iter().all(|text| !is_ready(text)));
+        if is_mended {
+            std::fs::write(svc.root().join("go"), "").unwrap();
+            let ready = manager.expect("READY=1");
+            assert!(ready.contains("STATUS=Serving: "), "{ready}");
+            svc.stop();
+        } else {
+            svc.signal(Signal::TERM);
+            assert!(manager.until("STOPPING=1").iter().all(|text| !is_ready(text)));
+            assert_eq!(svc.wait(), Some(0));
+            manager.expect_none("READY=1");
+        }
+    }
 }
 
 #[cfg(feature = "worker")]
