@@ -287,7 +287,7 @@ families! {
         cell workers_recycled: CountersBy<RecycleReason, { RecycleReason::ALL.len() }>;
     WORKER_BOOT_FAILING: Gauge "svc_worker_boot_failing" in WorkerMode if WorkerMode,
         "1 if a persistent worker has failed to boot since the last one booted.",
-        "1 if a persistent worker has failed to boot since the last one booted. After a deployment whose code does not boot, the old workers keep serving: `boot_failure` in `/status` contains the message, the file and the line.",
+        "1 if a persistent worker has failed to boot since the last one booted; after a reload, only workers started since count as booted. After a deployment whose code does not boot, the old workers keep serving: `boot_failure` in `/status` contains the message, the file and the line.",
         cell worker_boot_failing: Flag;
     WORKER_BOOT_FAILURES: Counter "svc_worker_boot_failures_total" in WorkerMode if WorkerMode,
         "Number of persistent workers that failed to boot.",

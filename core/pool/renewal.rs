@@ -15,6 +15,9 @@
 //!   Resting ───────▶ restart ────────────────▶ Waiting ──────────────────▶ restart ─────────────────────▶ Resting
 //! ```
 //!
+//! The pauses between successive restarts also apply to a requested restart that failed and is attempted again, with or
+//! without a cache.
+//!
 //! In classic mode, requests also use the cache, one after the other. There, the workers of the pool are the threads for
 //! tasks, and the first task thread or request that is alone renews the cache.
 
@@ -31,6 +34,8 @@ pub struct RenewalSample {
     pub active_users: usize,
     /// The number of those that do not use the cache, because a renewal was wanted when they booted.
     pub active_uncached: usize,
+    /// Whether a requested restart has failed, and workers from before it may be left. This needs no cache.
+    pub is_behind: bool,
 }
 
 /// The next step of a renewal.
@@ -72,21 +77,22 @@ const HELD_MIN: Duration = Duration::from_secs(1);
 impl Renewal {
     /// Returns what to do about the state of the pool.
     pub fn decide(&mut self, sample: RenewalSample, now: Instant) -> Option<RenewalStep> {
-        let RenewalSample { cache, active_users, active_uncached } = sample;
+        let RenewalSample { cache, active_users, active_uncached, is_behind } = sample;
         let OpcacheFacts { is_stale, users, is_occupied } = cache;
         let is_held = is_stale && users > 0 && active_users == 0;
-        if is_held {
-            return self.hold(now);
+        if !is_held {
+            (self.held_since, self.is_reported) = (None, false);
+        } else if let Some(step) = self.hold(now) {
+            return Some(step);
         }
-        (self.held_since, self.is_reported) = (None, false);
         // A stale cache needs a restart to lose its users, and another one for a worker that renews it. While the cache
         // has other users, that worker would boot uncached again; if those are requests, the next one renews it.
-        let wants_restart = if is_stale {
-            active_users > 0 || (active_uncached > 0 && !is_occupied)
+        let needs_restart = if is_stale {
+            active_users > 0 || (active_uncached > 0 && !is_occupied && !is_held)
         } else {
             active_uncached > 0
         };
-        (wants_restart && self.may_restart(now)).then(|| self.restart(now))
+        ((needs_restart || is_behind) && self.may_restart(now)).then(|| self.restart(now))
     }
 
     /// Notes that a rolling restart was stopped, because a replacement failed to boot.
@@ -136,12 +142,12 @@ mod tests {
     /// A stale cache with this many lingering users, active users and active uncached workers.
     fn stale(lingering: usize, active_users: usize, active_uncached: usize) -> RenewalSample {
         let cache = OpcacheFacts { is_stale: true, users: lingering + active_users, is_occupied: false };
-        RenewalSample { cache, active_users, active_uncached }
+        RenewalSample { cache, active_users, active_uncached, is_behind: false }
     }
 
     fn fresh(active_users: usize, active_uncached: usize) -> RenewalSample {
         let cache = OpcacheFacts { is_stale: false, users: active_users, is_occupied: false };
-        RenewalSample { cache, active_users, active_uncached }
+        RenewalSample { cache, active_users, active_uncached, is_behind: false }
     }
 
     #[test]
@@ -230,6 +236,30 @@ mod tests {
         for second in 0..3 {
             let now = later + Duration::from_secs(second);
             assert_eq!(renewal.decide(stale(0, 4, 0), now), Some(RenewalStep::Restart));
+        }
+    }
+
+    #[test]
+    fn workers_from_before_a_failed_restart_are_replaced_with_and_without_a_cache() {
+        for sample in [RenewalSample::default(), fresh(4, 0), stale(2, 0, 4)] {
+            let (mut renewal, now) = (Renewal::default(), crate::time::now());
+            assert_eq!(renewal.decide(sample, now), None);
+            let behind = RenewalSample { is_behind: true, ..sample };
+            let mut at = now;
+            let mut pauses = Vec::new();
+            for _ in 0..4 {
+                renewal.stopped(at);
+                let pause = (1..).find(|&second| {
+                    let later = at + Duration::from_secs(second);
+                    renewal.decide(behind, later) == Some(RenewalStep::Restart)
+                });
+                pauses.extend(pause);
+                at += Duration::from_secs(pauses[pauses.len() - 1]);
+            }
+            assert_eq!(pauses, [5, 160, 320, 320]);
+            renewal.stopped(at);
+            renewal.begin_anew();
+            assert_eq!(renewal.decide(behind, at), Some(RenewalStep::Restart));
         }
     }
 

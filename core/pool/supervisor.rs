@@ -2,7 +2,8 @@
 //!
 //! The decisions are those of [`Scaling`], [`Backoff`], [`RollingRestart`], [`Renewal`] and [`relieved`], and none of the
 //! supervisor's orders loses a job; workers that fail to boot are started again after growing pauses, with one report for
-//! each attempt. The supervisor waits for no worker and reads no clock; it returns reports, which the caller logs.
+//! each attempt, and so is a requested restart that failed. The supervisor waits for no worker and reads no clock; it
+//! returns reports, which the caller logs.
 
 use std::time::{Duration, Instant};
 
@@ -35,18 +36,31 @@ pub struct Supervisor {
     booted: u64,
     /// Whether a worker is missing and must not be started yet.
     is_short: bool,
-    /// The requested restart, until its outcome is known.
+    /// The requested restart, until it has succeeded.
     asked: Option<AskedRestart>,
+    stale_boots: StaleBoots,
     news: SupervisorNews,
 }
 
 /// A requested rolling restart.
 #[derive(Clone, Copy, Debug)]
 struct AskedRestart {
-    /// The number of boots before it.
+    /// The number of boots before it, or before its last failure.
     booted: u64,
     /// Whether all workers from before it are gone.
     is_over: bool,
+    /// Whether its failure has been reported. It is attempted again.
+    has_failed: bool,
+}
+
+/// The workers that were booting when a restart was requested. They may have loaded the code from before it, so their
+/// boots do not show that the new code boots.
+#[derive(Debug, Default)]
+struct StaleBoots {
+    /// The slots and numbers of those that still boot.
+    booting: Vec<(usize, u64)>,
+    /// The number of those that have booted and were not subtracted yet.
+    booted: u64,
 }
 
 /// Events since the last call of [`Supervisor::take_news`].
@@ -56,7 +70,8 @@ pub struct SupervisorNews {
     pub has_booted: bool,
     /// The failures to boot; they count as later than the boots.
     pub failures: Vec<BootFault>,
-    /// The outcome of the last requested restart: all workers that take work have booted since, or one failed to.
+    /// The outcome of the last requested restart: all workers that take work have booted since, or one failed to. A
+    /// failure may be followed by the success of a later attempt.
     pub restart: Option<Result<(), BootFault>>,
 }
 
@@ -130,6 +145,7 @@ impl Supervisor {
             booted: 0,
             is_short: false,
             asked: None,
+            stale_boots: StaleBoots::default(),
             news: SupervisorNews::default(),
         }
     }
@@ -163,7 +179,8 @@ impl Supervisor {
             return None;
         }
         if std::mem::take(&mut self.restart_wanted) {
-            self.asked = Some(AskedRestart { booted: self.booted, is_over: false });
+            self.asked = Some(AskedRestart { booted: self.booted, is_over: false, has_failed: false });
+            self.stale_boots.begin(&workers.slots(now));
             self.backoff.renewed(now);
             self.renewal.begin_anew();
             self.begin_rolling_restart(workers, report, now);
@@ -183,14 +200,18 @@ impl Supervisor {
         report(SupervisorReport::RestartStarted { workers });
     }
 
-    /// Continues to renew the cache that the workers share.
+    /// Continues to renew the cache that the workers share, and attempts a failed restart again.
     fn renew<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
-        let Some(cache) = workers.cache().filter(|_| !self.rolling_restart.is_under_way()) else { return };
+        let (cache, is_behind) = (workers.cache(), self.is_behind());
+        if self.rolling_restart.is_under_way() || (cache.is_none() && !is_behind) {
+            return;
+        }
+        let cache = cache.unwrap_or_default();
         let slots = workers.slots(now);
         let serving = |slot: &&SlotReading| slot.is_active() && slot.phase == SlotPhase::Serving;
         let active_uncached = slots.iter().filter(serving).filter(|slot| slot.is_uncached).count();
         let active_users = slots.iter().filter(serving).count() - active_uncached;
-        match self.renewal.decide(RenewalSample { cache, active_users, active_uncached }, now) {
+        match self.renewal.decide(RenewalSample { cache, active_users, active_uncached, is_behind }, now) {
             Some(RenewalStep::Restart) => {
                 self.begin_rolling_restart(workers, report, now);
                 self.replace(workers, report, now);
@@ -207,8 +228,15 @@ impl Supervisor {
     fn hear<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         let failures = workers.take_failures();
         let booted = workers.booted_total();
-        if booted > std::mem::replace(&mut self.booted, booted) {
-            self.news.has_booted = true;
+        let boots = booted - std::mem::replace(&mut self.booted, booted);
+        if boots > 0 {
+            if self.stale_boots.subtract_from(boots, &workers.slots(now)) > 0 {
+                self.news.has_booted = true;
+                if self.is_behind() && !self.rolling_restart.is_under_way() {
+                    // The code on disk boots again, so the other workers need not wait for it.
+                    self.renewal.begin_anew();
+                }
+            }
             self.conclude();
             let failures = self.backoff.booted();
             if failures > 0 {
@@ -240,9 +268,23 @@ impl Supervisor {
     /// failed.
     fn note_fault(&mut self, fault: &BootFault) {
         self.news.failures.push(fault.clone());
-        if self.asked.take_if(|asked| asked.is_over).is_some() {
-            self.news.restart = Some(Err(fault.clone()));
+        if self.asked.is_some_and(|asked| asked.is_over) {
+            self.asked_failed(fault.clone(), true);
         }
+    }
+
+    /// Notes that the requested restart has failed. Reports the first failure; `is_over`: no worker from before is left.
+    fn asked_failed(&mut self, fault: BootFault, is_over: bool) {
+        let Some(asked) = &mut self.asked else { return };
+        (asked.booted, asked.is_over) = (self.booted, is_over);
+        if !std::mem::replace(&mut asked.has_failed, true) {
+            self.news.restart = Some(Err(fault));
+        }
+    }
+
+    /// Returns whether a requested restart has failed and workers from before it may be left.
+    fn is_behind(&self) -> bool {
+        self.asked.is_some_and(|asked| asked.has_failed && !asked.is_over)
     }
 
     /// Continues a rolling restart.
@@ -283,9 +325,8 @@ impl Supervisor {
                         replaced,
                         left,
                     });
-                    if self.asked.take().is_some() {
-                        self.news.restart = Some(Err(fault));
-                    }
+                    // Without any worker, the next boot decides.
+                    self.asked_failed(fault, replaced == 0 && left == 0);
                 }
                 None => return,
             }
@@ -365,6 +406,29 @@ impl Supervisor {
                 return self.not_spawned(slot, &error, report, now);
             }
         }
+    }
+}
+
+impl StaleBoots {
+    /// Begins anew with the workers that boot now.
+    fn begin(&mut self, slots: &[SlotReading]) {
+        let booting = slots.iter().filter(|slot| slot.phase == SlotPhase::Booting);
+        *self = Self { booting: booting.map(|slot| (slot.slot, slot.number)).collect(), booted: 0 };
+    }
+
+    /// Returns how many of `boots` are boots of other workers. `slots` must be read after the number of boots.
+    fn subtract_from(&mut self, boots: u64, slots: &[SlotReading]) -> u64 {
+        let Self { booting, booted } = self;
+        booting.retain(|worker| {
+            let found = slots.iter().find(|slot| (slot.slot, slot.number) == *worker);
+            let phase = found.map_or(SlotPhase::Vacant, |slot| slot.phase);
+            *booted += u64::from(phase == SlotPhase::Serving);
+            phase == SlotPhase::Booting
+        });
+        // A worker that serves already may be counted among later boots.
+        let stale = boots.min(*booted);
+        *booted -= stale;
+        boots - stale
     }
 }
 

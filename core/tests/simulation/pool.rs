@@ -286,6 +286,7 @@ impl Company {
             cache: OpcacheFacts { is_stale: self.is_stale, users: self.users(), is_occupied: false },
             active_users,
             active_uncached: self.active.len() - active_users,
+            is_behind: false,
         };
         match self.renewal.decide(sample, at) {
             Some(RenewalStep::Restart) => {

@@ -120,6 +120,8 @@ struct Board {
     let_go: AtomicBool,
     boots: AtomicU32,
     boots_to_fail: AtomicU32,
+    /// Workers that have started do not finish their boot.
+    holds_boots: AtomicBool,
     claimed: AtomicU32,
     skipped: AtomicU32,
     served: AtomicU32,
@@ -255,6 +257,7 @@ impl PersistentWorker<Sum> for PersistentAdder {
     }
 
     fn run(&mut self, context: &WorkerContext<Sum>) -> Departure {
+        self.board.until(|| !self.board.holds_boots.load(Ordering::SeqCst));
         context.booted();
         loop {
             while let Some(mut claim) = context.try_take() {
@@ -332,6 +335,31 @@ impl SumPool {
     fn tend(&mut self, now: Instant) -> Option<Instant> {
         let reports = &mut self.reports;
         self.supervisor.tend(&self.workers, &mut |report| reports.push(word(&report)), now)
+    }
+
+    /// Calls the supervisor at `now` until the outcome of a requested restart is known; returns whether it has succeeded.
+    fn outcome_of_restart(&mut self, now: Instant) -> bool {
+        loop {
+            self.tend(now);
+            if let Some(outcome) = self.supervisor.take_news().restart {
+                return outcome.is_ok();
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Starts a pool whose first restart has failed at the returned time.
+    fn with_failed_restart() -> (Self, Instant) {
+        let mut scene = Self::start(TWO, 4, true);
+        while scene.workers.booted_total() < 2 {
+            std::thread::yield_now();
+        }
+        let now = time::now();
+        scene.board.boots_to_fail.store(1, Ordering::SeqCst);
+        scene.supervisor.want_restart();
+        assert!(!scene.outcome_of_restart(now));
+        scene.reports.clear();
+        (scene, now)
     }
 
     /// Ends the pool like the server: refuses new jobs, runs the queued ones, ends all threads.
@@ -496,6 +524,51 @@ fn a_restart_waits_for_no_pause() {
     scene.board.until(|| scene.board.served.load(Ordering::SeqCst) == 1);
     scene.end();
     assert_eq!(sum.result(), Some(3));
+}
+
+#[test]
+fn a_restart_that_failed_is_attempted_again_without_a_cache() {
+    let (mut scene, now) = SumPool::with_failed_restart();
+    scene.tend(now + Duration::from_secs(4));
+    assert_eq!(scene.reports, [""; 0], "not before a pause");
+    assert!(scene.outcome_of_restart(now + Duration::from_secs(5)));
+    assert_eq!(scene.reports, ["restart of 2", "restarted 2"]);
+    scene.tend(now + Duration::from_secs(5000));
+    assert_eq!(scene.reports.len(), 2, "once");
+    scene.end();
+}
+
+#[test]
+fn a_worker_that_boots_ends_the_pause_of_a_restart_that_failed() {
+    let (mut scene, now) = SumPool::with_failed_restart();
+    let failed = scene.board.failed.load(Ordering::SeqCst);
+    scene.queued(SumAct::Panic, [1, 0]);
+    scene.board.until(|| scene.board.failed.load(Ordering::SeqCst) > failed);
+    let again = scene.tend(now).expect("it is replaced after a pause");
+    assert!(again < now + Duration::from_secs(1));
+    assert!(scene.outcome_of_restart(again));
+    scene.end();
+}
+
+#[test]
+fn a_boot_that_began_before_a_restart_says_nothing_about_the_new_code() {
+    let board = Arc::new(Board { holds_boots: AtomicBool::new(true), ..Board::default() });
+    let mut scene = SumPool::start_with(ONE, 4, true, board);
+    let now = time::now();
+    scene.board.until(|| scene.board.boots.load(Ordering::SeqCst) == 1);
+    scene.board.boots_to_fail.store(1, Ordering::SeqCst);
+    scene.supervisor.want_restart();
+    assert!(!scene.outcome_of_restart(now));
+    scene.board.holds_boots.store(false, Ordering::SeqCst);
+    scene.board.tell();
+    while scene.workers.booted_total() < 1 {
+        std::thread::yield_now();
+    }
+    scene.tend(now);
+    assert!(!scene.supervisor.take_news().has_booted);
+    scene.supervisor.want_restart();
+    assert!(scene.outcome_of_restart(now));
+    scene.end();
 }
 
 #[test]
