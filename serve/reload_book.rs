@@ -2,7 +2,8 @@
 //!
 //! Pure: a reload ends once, when all of its parts have ended: the files, and the pools whose workers are replaced. A
 //! reload that begins while another is under way replaces it, and its outcome covers both. The outcome of a pool counts
-//! only if its restart began after the reload. The book reloads nothing.
+//! only if its restart began after the reload. A pool that failed may succeed later, because its restart is attempted
+//! again; the reload has then succeeded, unless another part failed too. The book reloads nothing.
 //!
 //! ```text
 //!             begin                     the files are read, and no pool is awaited
@@ -34,6 +35,8 @@ enum PoolPart {
     Wanted,
     /// Its workers are being replaced.
     UnderWay,
+    /// A new worker has failed to boot; it may succeed later.
+    Failed,
 }
 
 /// The reloads of a server.
@@ -44,16 +47,24 @@ pub struct ReloadBook {
     /// Whether the files are being read.
     is_reading_files: bool,
     pools: [PoolPart; 2],
-    /// The errors of the current reload.
+    /// The errors of the current or last reload that no later boot cures.
     errors: Vec<String>,
+    /// The errors of the pools in it.
+    pool_errors: [Option<String>; 2],
 }
 
 impl ReloadBook {
     /// Creates the book of a server that started `now`.
     pub fn new(now: SystemTime) -> Self {
         let facts = ReloadFacts { is_successful: true, succeeded_at: now };
-        let (reading, pools, errors) = (ReloadReading::default(), Default::default(), Vec::new());
-        Self { facts, reading, is_reading_files: false, pools, errors }
+        Self {
+            facts,
+            reading: ReloadReading::default(),
+            is_reading_files: false,
+            pools: Default::default(),
+            errors: Vec::new(),
+            pool_errors: Default::default(),
+        }
     }
 
     /// Returns the outcome of the last reload.
@@ -72,6 +83,7 @@ impl ReloadBook {
         self.is_reading_files = true;
         self.pools = Default::default();
         self.errors.clear();
+        self.pool_errors = Default::default();
     }
 
     /// Makes the reload wait until all workers of a pool have been replaced. Must be called before their replacement begins.
@@ -88,15 +100,17 @@ impl ReloadBook {
     }
 
     /// Notes that the workers of a pool have been replaced, or that a new one has failed to boot. Returns whether that ends a
-    /// reload.
+    /// reload, or makes one that failed a success.
     pub fn pool_ends(&mut self, pool: ReloadPool, error: Option<String>, now: SystemTime) -> bool {
         let part = &mut self.pools[pool as usize];
-        if *part != PoolPart::UnderWay {
+        let is_later = *part == PoolPart::Failed && error.is_none();
+        if *part != PoolPart::UnderWay && !is_later {
             return false;
         }
-        *part = PoolPart::Done;
-        self.errors.extend(error);
-        self.end_if_done(now)
+        *part = if error.is_some() { PoolPart::Failed } else { PoolPart::Done };
+        self.pool_errors[pool as usize] = error;
+        let has_ended_before = self.reading.ended == self.reading.begun;
+        self.end_if_done(now) && (!has_ended_before || self.facts.is_successful)
     }
 
     /// Notes that all files have been read, with these errors. Returns whether that ends the reload.
@@ -118,12 +132,13 @@ impl ReloadBook {
     }
 
     fn end_if_done(&mut self, now: SystemTime) -> bool {
-        let is_done = !self.is_reading_files && self.pools.iter().all(|part| *part == PoolPart::Done);
+        let has_ended = |part: &PoolPart| matches!(part, PoolPart::Done | PoolPart::Failed);
+        let is_done = !self.is_reading_files && self.pools.iter().all(has_ended);
         if !is_done {
             return false;
         }
         self.reading.ended = self.reading.begun;
-        let errors = std::mem::take(&mut self.errors);
+        let errors: Vec<_> = self.errors.iter().chain(self.pool_errors.iter().flatten()).cloned().collect();
         self.reading.error = (!errors.is_empty()).then(|| errors.join("; "));
         self.facts.is_successful = self.reading.error.is_none();
         if self.facts.is_successful {
@@ -192,6 +207,39 @@ mod tests {
         book.pool_begins(ReloadPool::Workers);
         assert!(book.pool_ends(ReloadPool::Workers, None, at(3)));
         assert_eq!(outcome(&book), (1, 1, None, true, at(3)));
+    }
+
+    #[test]
+    fn a_pool_that_succeeds_later_makes_it_a_success() {
+        let mut book = ReloadBook::new(at(0));
+        book.begin();
+        book.await_pool(ReloadPool::Workers);
+        book.await_pool(ReloadPool::Tasks);
+        book.pool_begins(ReloadPool::Workers);
+        book.pool_begins(ReloadPool::Tasks);
+        book.files_read(Vec::new(), at(1));
+        book.pool_ends(ReloadPool::Workers, Some("no boot".to_owned()), at(2));
+        assert!(book.pool_ends(ReloadPool::Tasks, Some("no task".to_owned()), at(3)));
+        assert_eq!(outcome(&book), (1, 1, Some("no boot; no task"), false, at(0)));
+        assert!(!book.pool_ends(ReloadPool::Tasks, None, at(4)), "it is a failure still");
+        assert_eq!(outcome(&book), (1, 1, Some("no boot"), false, at(0)));
+        assert!(book.pool_ends(ReloadPool::Workers, None, at(5)));
+        assert_eq!(outcome(&book), (1, 1, None, true, at(5)));
+        assert!(!book.pool_ends(ReloadPool::Workers, None, at(6)));
+        assert_eq!(outcome(&book), (1, 1, None, true, at(5)), "the time of the success stays");
+    }
+
+    #[test]
+    fn no_boot_cures_the_error_of_a_file() {
+        let mut book = ReloadBook::new(at(0));
+        book.begin();
+        book.await_pool(ReloadPool::Workers);
+        book.pool_begins(ReloadPool::Workers);
+        assert!(!book.pool_ends(ReloadPool::Workers, Some("no boot".to_owned()), at(1)));
+        assert!(book.files_read(vec!["no certificate".to_owned()], at(2)));
+        assert_eq!(outcome(&book), (1, 1, Some("no certificate; no boot"), false, at(0)));
+        assert!(!book.pool_ends(ReloadPool::Workers, None, at(3)));
+        assert_eq!(outcome(&book), (1, 1, Some("no certificate"), false, at(0)));
     }
 
     #[test]

@@ -107,11 +107,11 @@ families! {
         source |facts, _, series| versions(series, facts);
     LAST_RELOAD_SUCCESSFUL: Gauge "svc_config_last_reload_successful" in Requests,
         "Whether the last reload succeeded (1) or failed (0); 1 before the first reload.",
-        "1 if the last reload (SIGHUP) succeeded, or if there was none. Whatever could not be reloaded keeps its previous state.",
+        "1 if the last reload (SIGHUP) succeeded, or if there was none. Whatever could not be reloaded keeps its previous state. If only workers failed to boot, it becomes 1 once a later attempt has replaced them all.",
         source |facts, _, series| series.one(facts.reload.is_successful);
     LAST_RELOAD_SUCCESS_TIME: Gauge "svc_config_last_reload_success_timestamp_seconds" in Requests,
         "Unix time of the last successful reload, or of the start, in seconds.",
-        "Unix time of the last successful reload, or of the start of the server.",
+        "Unix time of the last successful reload, or of the start of the server. A reload whose workers boot at a later attempt has succeeded then.",
         source |facts, _, series| series.one(unix_time(facts.reload.succeeded_at));
     RESTART_REQUIRED: Gauge "svc_config_restart_required" in Requests,
         "1 if the last reload found that an ini file of PHP has changed since the start, which requires a restart.",

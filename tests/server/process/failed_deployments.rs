@@ -62,6 +62,25 @@ fn a_deployment_that_does_not_boot_is_seen_everywhere_until_one_boots() {
     assert_eq!(seen["boot_failure"], Value::Null);
 }
 
+#[test]
+fn code_that_is_mended_without_a_reload_reaches_every_worker_and_ends_the_failure() {
+    let succeeded_at = "svc_config_last_reload_success_timestamp_seconds";
+    for directive in ["opcache.enable=0", "opcache.enable=1"] {
+        let site = DeployedSite::start(true, &code("v1"), &[], &[directive]);
+        let before = site.metric(succeeded_at);
+        site.replace_code("<?php throw new Exception('broken');");
+        site.reload_in_vain(&[]);
+        site.assert_serves("v1");
+        site.replace_code(&code("v2"));
+        eventually("the restart is attempted again", || site.answers() == vec!["v2"; 6]);
+        eventually("the reload has succeeded", || site.metric("svc_config_last_reload_successful") == 1.0);
+        assert!(site.metric(succeeded_at) > before);
+        assert_eq!(site.metric("svc_worker_boot_failing"), 0.0);
+        becomes(&site.svc, "it is over", |seen| seen["conditions"] == json!([]));
+        site.svc.log().expect("reload finished");
+    }
+}
+
 /// A deployment may remove the entry file before it writes the new one.
 #[test]
 fn workers_serve_while_the_file_of_their_script_is_missing() {
