@@ -69,7 +69,7 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
         let serving = &self.thread_context.shared.config.serving;
         let entry = serving.entry_files.first().map(|entry| &*entry.file).unwrap_or_default();
         let name = format!("/{entry}");
-        let script = serving.document_root.join(entry);
+        let script = self.thread_context.script_path(&serving.document_root.join(entry));
         let started = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let request = PhpRequest {
             number: 0,
@@ -99,7 +99,6 @@ struct ScriptRun<'a> {
     /// The URL path of the script.
     name: &'a str,
     script: &'a [u8],
-    document_root: &'a [u8],
     messages: BootMessages,
     /// The failure of the boot, for a server for development.
     failure: Option<Failure>,
@@ -121,7 +120,6 @@ impl<'a> ScriptRun<'a> {
             thread_context,
             name,
             script,
-            document_root: config.serving.document_root.as_os_str().as_encoded_bytes(),
             messages: BootMessages::default(),
             failure: None,
             has_served: false,
@@ -208,7 +206,7 @@ impl Host for ScriptRun<'_> {
 
     fn variables(&mut self, out: &mut Pairs) {
         let mut out = Variables::new(&self.thread_context.shared.config.php.server_variables, out);
-        cgi::boot_variables(self.document_root, self.name.as_bytes(), self.script, &mut out);
+        cgi::boot_variables(self.thread_context.document_root(), self.name.as_bytes(), self.script, &mut out);
     }
 
     fn fail(&mut self, failure: &ScriptFailure<'_>) {

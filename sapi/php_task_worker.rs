@@ -122,19 +122,25 @@ impl PersistentWorker<Task> for PhpTaskWorker {
 
     fn run(&mut self, context: &WorkerContext<Task>) -> Departure {
         let config = &self.thread_context.shared.config;
-        let script = config.background.async_entry_file.as_deref();
-        let script = script.map(|file| file.as_os_str().as_encoded_bytes()).unwrap_or_default();
+        let entry = config.background.async_entry_file.as_deref();
+        let entry = entry.map(|file| self.thread_context.script_path(file));
+        let script = entry.as_ref().map(|file| file.as_os_str().as_encoded_bytes());
         let started = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let mut thread_run = ThreadRun {
             context,
             thread_context: &self.thread_context,
+            script,
             thread: &self.thread,
             messages: BootMessages::default(),
             has_served: false,
             serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib, None),
         };
         let info = WorkerInfo { id: self.slot, started };
-        let outcome = self.interpreter.boot_for_tasks(&request(0, script, started), &mut thread_run, info);
+        let outcome = self.interpreter.boot_for_tasks(
+            &request(0, script.unwrap_or_default(), started),
+            &mut thread_run,
+            info,
+        );
         thread_run.departure(outcome)
     }
 }
@@ -162,6 +168,8 @@ fn request(number: u64, script: &[u8], time: f64) -> PhpRequest<'_> {
 struct ThreadRun<'a> {
     context: &'a WorkerContext<Task>,
     thread_context: &'a Rc<ThreadContext>,
+    /// The path of `ASYNC_ENTRY_FILE`.
+    script: Option<&'a [u8]>,
     thread: &'a Arc<CancelledTasks>,
     messages: BootMessages,
     has_served: bool,
@@ -223,9 +231,9 @@ impl Host for ThreadRun<'_> {
     fn variables(&mut self, out: &mut Pairs) {
         let config = &self.thread_context.shared.config;
         let mut out = Variables::new(&config.php.server_variables, out);
-        let document_root = config.serving.document_root.as_os_str().as_encoded_bytes();
-        match &config.background.async_entry_file {
-            Some(file) => cgi::entry_variables(document_root, file.as_os_str().as_encoded_bytes(), &mut out),
+        let document_root = self.thread_context.document_root();
+        match self.script {
+            Some(file) => cgi::entry_variables(document_root, file, &mut out),
             None => cgi::task_variables(document_root, &mut out),
         }
     }

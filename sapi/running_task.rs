@@ -139,7 +139,7 @@ impl Host for RunningTask {
     fn variables(&mut self, out: &mut Pairs) {
         let config = &self.thread_context.shared.config;
         let mut out = Variables::new(&config.php.server_variables, out);
-        cgi::task_variables(config.serving.document_root.as_os_str().as_encoded_bytes(), &mut out);
+        cgi::task_variables(self.thread_context.document_root(), &mut out);
     }
 
     fn request_id(&mut self) -> &[u8] {

@@ -212,6 +212,59 @@ fn links_to_the_root_and_to_folders_below_it_are_followed_at_once() {
 
 #[cfg(feature = "async")]
 #[test]
+fn code_without_a_request_sees_the_paths_of_its_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = folder.path().canonicalize().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let app = "<?php $paths = fn () => $_SERVER['DOCUMENT_ROOT'] . ' ' . ($_SERVER['SCRIPT_FILENAME'] ?? '');
+        $boot = $paths();
+        Svc\\Worker::serve(function () use ($boot, $paths) {
+            $task = Svc\\async(static fn () => $_SERVER['DOCUMENT_ROOT'] . ' ' . BOOT)->await();
+            echo implode(\"\\n\", [$boot, $paths(), $task, __DIR__]);
+        });";
+    let tasks = "<?php define('BOOT', $_SERVER['DOCUMENT_ROOT'] . ' ' . $_SERVER['SCRIPT_FILENAME']);";
+    let publish = |number: usize| {
+        let release = format!("release{number}");
+        for (name, text) in [("app/index.php", app), ("bin/tasks.php", tasks)] {
+            let path = at(&release).join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        // A linked script keeps its path, while the link of the release is resolved.
+        fs::create_dir(at(&release).join("public")).unwrap();
+        symlink("../app/index.php", at(&release).join("public/index.php")).unwrap();
+        symlink(&release, at("next")).unwrap();
+        fs::rename(at("next"), at("current")).unwrap();
+    };
+    publish(1);
+    let (root, tasks, pid_file) = (at("current/public"), at("current/bin/tasks.php"), at("svc.pid"));
+    let settings = [
+        ("DOCUMENT_ROOT", root.to_str().unwrap()),
+        ("ASYNC_WORKERS", "1"),
+        ("ASYNC_ENTRY_FILE", tasks.to_str().unwrap()),
+        ("PID_FILE", pid_file.to_str().unwrap()),
+        ("ENTRY_FILE", "index.php"),
+        ("WORKER_MODE_ENABLED", "true"),
+    ];
+    let svc = Svc::start_with(&[], &settings, &[AT_ONCE]);
+    for number in 1..4 {
+        if number > 1 {
+            publish(number);
+            let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+            let output = command.arg("reload").env_clear().env("PID_FILE", &pid_file).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+        }
+        let release = real.join(format!("release{number}"));
+        let [root, script, tasks, app] =
+            ["public", "public/index.php", "bin/tasks.php", "app"].map(|name| release.join(name));
+        let (root, script, tasks, app) = (root.display(), script.display(), tasks.display(), app.display());
+        let expected = format!("{root} {script}\n{root} {script}\n{root} {root} {tasks}\n{app}");
+        assert_eq!(svc.get("/").text(), expected);
+    }
+}
+
+#[cfg(feature = "async")]
+#[test]
 fn background_threads_run_the_code_on_disk_as_well() {
     let entry = tempfile::tempdir().unwrap();
     let file = entry.path().join("tasks.php");
