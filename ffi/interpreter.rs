@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bindings::{self, shim_outcome, shim_request, shim_worker_info};
 use crate::callbacks::report_restart;
+use crate::code_renewal::renew_code;
 use crate::host::{Host, WorkerHost};
 use crate::interrupter::Interrupter;
 use crate::outcome::{PhpOutcome, outcome_of};
@@ -77,6 +78,14 @@ impl Interpreter {
         info: WorkerInfo,
     ) -> PhpOutcome {
         self.boot_by(bindings::shim_boot, request, worker, info)
+    }
+
+    /// Makes workers that start later run the code on disk, as a reload does, unless a worker uses OPcache.
+    pub fn renew_unused_code(&mut self) {
+        if BARRIER.cache().users == 0 {
+            // SAFETY: this thread has called shim_thread_start, and `self` is borrowed while it runs a request.
+            unsafe { renew_code(false) };
+        }
     }
 
     /// Runs the script of a task thread, if `request` names one, and then serves tasks. Returns how it ended; a panic

@@ -15,6 +15,8 @@ mod callbacks;
 #[cfg(feature = "php")]
 mod client_spans;
 #[cfg(feature = "php")]
+mod code_renewal;
+#[cfg(feature = "php")]
 mod completion;
 pub mod env_file;
 pub mod environment;

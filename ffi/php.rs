@@ -10,6 +10,7 @@ use svc_types::{OpcacheFacts, OpcacheMemory, RuntimeHook};
 
 use crate::bindings::{self, shim_facts, shim_opcache, shim_options, shim_pair};
 use crate::callbacks::{self, ERROR_SINK, LOG_SINK, RESTART_SINK};
+use crate::code_renewal::renew_code;
 use crate::completion;
 use crate::helper::{self, HelperCall};
 use crate::hook;
@@ -274,15 +275,8 @@ impl Php {
     /// realpath caches. The restart is not reported. `is_saved`: files were saved just now; OPcache then keeps the others,
     /// if its directives make it check each file.
     pub fn renew_code(&self, is_saved: bool) {
-        // Inside the barrier, so that no request restarts OPcache before the barrier has recorded the restart.
-        if let Some(news) = BARRIER.enter() {
-            callbacks::report_restart(news);
-        }
-        callbacks::without_news(|| {
-            // SAFETY: PHP has started, on this thread.
-            unsafe { bindings::shim_code_renew(is_saved) };
-        });
-        BARRIER.leave();
+        // SAFETY: PHP has started, on this thread.
+        unsafe { renew_code(is_saved) };
     }
 
     /// Returns the names and versions of the extensions.

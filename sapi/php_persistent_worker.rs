@@ -88,7 +88,12 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
         };
         let mut script_run = ScriptRun::new(context, &self.thread_context, &name, request.script);
         let outcome = self.interpreter.boot(&request, &mut script_run, WorkerInfo { id: self.slot, started });
-        script_run.departure(outcome)
+        let departure = script_run.departure(outcome);
+        if let Departure::NotBooted(_) = departure {
+            // OPcache takes a mended file that kept its time of change for the one that failed.
+            self.interpreter.renew_unused_code();
+        }
+        departure
     }
 }
 

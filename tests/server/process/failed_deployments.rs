@@ -1,7 +1,8 @@
 //! Deployments in worker mode whose code does not boot: each report names the reason, and workers with the former code serve.
 
-use std::fs;
+use std::fs::{self, File};
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -130,6 +131,26 @@ fn a_failed_first_start_is_counted_and_a_reload_reports_the_fixed_code() {
     assert_eq!(exit, Some(0), "{said}");
     assert_eq!(svc.get("/").text(), "works");
     assert_eq!(svc.metric("svc_worker_boot_failing"), 0.0);
+}
+
+/// As with files from an archive: OPcache has the code that failed, and takes the new file for it.
+#[test]
+fn code_that_is_mended_with_the_same_time_of_change_boots_without_a_reload() {
+    let entry = "<?php require __DIR__ . '/lib.php'; Svc\\Worker::serve(function () { echo code(); });";
+    let root = written(&[("index.php", entry), ("lib.php", "<?php throw new Exception('first');")]);
+    let lib = root.path().join("lib.php");
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(&lib).unwrap().set_modified(time).unwrap();
+    let settings = [("ENTRY_FILE", "index.php"), ("WORKER_MODE_ENABLED", "true"), ("PHP_WORKERS", "2")];
+    let svc = Svc::launch(root, &settings, &[]);
+    eventually("several attempts have failed", || svc.metric("svc_worker_boot_failures_total") >= 3.0);
+    // Renamed into place, so that no attempt finds half a file.
+    let next = svc.root().join("next.php");
+    fs::write(&next, code("works")).unwrap();
+    File::options().write(true).open(&next).unwrap().set_modified(time).unwrap();
+    fs::rename(&next, &lib).unwrap();
+    eventually("a worker boots", || svc.metric("svc_worker_boot_failing") == 0.0);
+    assert_eq!(svc.get("/").text(), "works");
 }
 
 /// Returns code whose boot waits for a file.
