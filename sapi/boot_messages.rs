@@ -25,7 +25,8 @@ impl BootMessages {
         if is_fatal(record.source) && self.fatal.is_none() {
             let file = String::from_utf8_lossy(record.file).into_owned();
             let message = without_trace(&message, &file, record.line).to_owned();
-            let place = (!file.is_empty()).then_some((file, record.line));
+            // PHP reports what is wrong with the script itself, such as a missing file, for line 0 of "Unknown".
+            let place = (record.line > 0).then_some((file, record.line));
             self.fatal = Some(BootFault { message, place });
         }
         self.last = message.into_owned();
@@ -70,6 +71,15 @@ mod tests {
         let fault = words.fault("it ended");
         assert_eq!(fault.message, "Uncaught Error: boom");
         assert_eq!(fault.to_string(), "Uncaught Error: boom in /app/a.php on line 3");
+    }
+
+    #[test]
+    fn an_error_without_a_place_has_none() {
+        let mut words = BootMessages::default();
+        let (message, file) = (&b"Failed opening required '/app/a.php'"[..], &b"Unknown"[..]);
+        words.note(&PhpLog { source: FATAL, message, context: b"", file, line: 0, span: 0 });
+        let fault = words.fault("it ended");
+        assert_eq!((fault.to_string().as_str(), fault.place), ("Failed opening required '/app/a.php'", None));
     }
 
     #[test]
