@@ -4,7 +4,9 @@
  * clients and proxies reject a response that has one. A `header_handler` of the SAPI module comes too late to refuse a
  * line: by then, sapi_header_op() has set the status of a `Location`, the type of a `Content-Type`, or the status line,
  * which a handler never sees. The executable's definition of the function therefore precedes that of libphp, and checks
- * the line first. The two directives that PHP makes a Content-Type of are checked where they are set. */
+ * the line first. So does that of sapi_add_header_ex(), by which extensions add lines (the cookie of a session): libphp
+ * calls the other function from there directly. The two directives that PHP makes a Content-Type of are checked where they
+ * are set. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/libc/libc.h"
@@ -61,6 +63,20 @@ SAPI_API int sapi_header_op(sapi_header_op_enum op, void *arg)
         return FAILURE;
     }
     return NEXT(sapi_header_op)(op, arg);
+}
+
+/* The script has not written this line, so the warning names the field. */
+SAPI_API int sapi_add_header_ex(const char *text, size_t length, bool duplicate, bool replace)
+{
+    const sapi_header_line line = {.line = text, .line_len = length};
+    if (!is_refused(&line)) {
+        return NEXT(sapi_add_header_ex)(text, length, duplicate, replace);
+    }
+    sapi_module.sapi_error(E_WARNING, "Header %.*s may not contain control characters", (int)strcspn(text, ": "), text);
+    if (!duplicate) {
+        efree((void *)(uintptr_t)text);
+    }
+    return FAILURE;
 }
 
 /* ---- the directives of the default Content-Type ---- */

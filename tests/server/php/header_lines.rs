@@ -142,6 +142,27 @@ fn a_refused_line_leaves_earlier_ones_in_place() {
     assert!(setting.text().ends_with(&without.text()), "{}", setting.text());
 }
 
+/// PHP and its extensions add lines themselves, from values of the script.
+#[test]
+fn a_line_that_php_adds_is_refused_with_a_warning_that_names_the_field() {
+    for &mode in MODES {
+        let svc = start(mode, &[]);
+        for byte in control_characters().filter(|byte| !b"\0\t\n\r\x0b\x0c".contains(byte)) {
+            let code = format!(
+                r#"session_set_cookie_params(['path' => '/' . chr({byte})]); session_start(); echo json_encode(headers_list());"#
+            );
+            let response = run(&svc, &code);
+            assert_eq!(field(&response.fields, "set-cookie"), [""; 0], "{code}");
+            let text = response.text();
+            let warning = "2 Header Set-Cookie may not contain control characters;";
+            assert!(text.contains(warning) && !text.contains("Set-Cookie: "), "{code}: {text}");
+        }
+        let accepted = run(&svc, "session_set_cookie_params(['path' => '/a']); session_start();");
+        let cookies = field(&accepted.fields, "set-cookie");
+        assert!(cookies.len() == 1 && cookies[0].contains("path=/a"), "{cookies:?}");
+    }
+}
+
 #[test]
 fn other_bytes_are_accepted_at_each_position() {
     let svc = start(CLASSIC, &[]);
