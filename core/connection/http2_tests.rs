@@ -482,6 +482,7 @@ fn control() -> Vec<u8> {
 
 /// HTTP/2 error codes.
 const PROTOCOL: u32 = 1;
+const FLOW_CONTROL: u32 = 3;
 const FRAME_SIZE: u32 = 6;
 const COMPRESSION: u32 = 9;
 
@@ -536,6 +537,7 @@ fn faults() -> Vec<(&'static str, Vec<u8>, u32)> {
         ("a continuation of nothing", frame(9, 4, 3, &known), PROTOCOL),
         ("PUSH_PROMISE", frame(5, 4, 1, &[0, 0, 0, 2]), PROTOCOL),
         ("SETTINGS on a stream", frame(SETTINGS, 0, 1, &[]), PROTOCOL),
+        ("an initial window of 2^31", frame(SETTINGS, 0, 0, &[0, 4, 0x80, 0, 0, 0]), FLOW_CONTROL),
         ("data on stream 0", frame(DATA, 0, 0, b"a"), PROTOCOL),
         ("a PING that is too short", frame(PING, 0, 0, &[0; 7]), FRAME_SIZE),
         ("SETTINGS of half a value", frame(SETTINGS, 0, 0, &[0; 9]), FRAME_SIZE),

@@ -1,8 +1,9 @@
 //! The error code of RFC 9113 for a connection that the framing library has ended.
 //!
-//! The library reports every connection error as PROTOCOL_ERROR. This distinguishes FRAME_SIZE_ERROR and
-//! COMPRESSION_ERROR. Frames are examined only after the library has reported an error, and only those that it had not
-//! processed are kept. There is no dynamic table: a block that refers to the table is at fault if no other frame is.
+//! The library reports every connection error as PROTOCOL_ERROR. This distinguishes FRAME_SIZE_ERROR, COMPRESSION_ERROR and
+//! the FLOW_CONTROL_ERROR of a setting. Frames are examined only after the library has reported an error, and only
+//! those that it had not processed are kept. There is no dynamic table: a block that refers to the table is at fault if
+//! no other frame is.
 
 use super::frame_heads::{CONTINUATION, DATA, FrameHead, HEADERS};
 use super::token::{is_token_byte, is_value_byte};
@@ -32,6 +33,8 @@ enum FrameEntry {
 pub enum ConnectionFault {
     /// A header block cannot be decompressed.
     Compression,
+    /// The initial size of flow-control windows exceeds the maximum.
+    FlowControl,
     /// The length of a frame is invalid for its type.
     FrameSize,
     /// Anything else.
@@ -63,6 +66,7 @@ impl ConnectionFault {
     pub const fn code(self) -> u32 {
         match self {
             Self::Protocol => 1,
+            Self::FlowControl => 3,
             Self::FrameSize => 6,
             Self::Compression => 9,
         }
@@ -158,8 +162,8 @@ impl FrameFaults {
                 return ConnectionFault::Protocol;
             }
             if !matches!(head.kind, HEADERS | CONTINUATION) {
-                if !is_sound_control(head, is_new, payload) {
-                    return ConnectionFault::Protocol;
+                if let Some(fault) = control_fault(head, is_new, payload) {
+                    return fault;
                 }
                 continue;
             }
@@ -210,29 +214,37 @@ fn has_wrong_size(head: FrameHead) -> bool {
     }
 }
 
-/// Returns whether SETTINGS, PING or WINDOW_UPDATE, of a valid length, is valid.
-fn is_sound_control(head: FrameHead, is_new: bool, payload: &[u8]) -> bool {
+/// Returns the fault of SETTINGS, PING or WINDOW_UPDATE, of a valid length; `None` if it is valid.
+fn control_fault(head: FrameHead, is_new: bool, payload: &[u8]) -> Option<ConnectionFault> {
     const RESERVED: u8 = 0x80;
     if head.kind != WINDOW_UPDATE {
+        if head.stream != 0 {
+            return Some(ConnectionFault::Protocol);
+        }
         let mut settings = payload.chunks_exact(6).filter(|_| head.kind == SETTINGS);
-        return head.stream == 0 && settings.all(is_sound_setting);
+        let wrong = settings.find(|setting| !is_sound_setting(setting))?;
+        let is_window = wrong.starts_with(&INITIAL_WINDOW_SIZE.to_be_bytes());
+        return Some(if is_window { ConnectionFault::FlowControl } else { ConnectionFault::Protocol });
     }
     // The library has not processed an incomplete frame.
     let is_increment = payload.first_chunk().is_none_or(|&[first, rest @ ..]: &[u8; 4]| {
         u32::from_be_bytes([first & !RESERVED, rest[0], rest[1], rest[2]]) != 0
     });
     let is_idle = head.stream != 0 && (is_new || head.stream.is_multiple_of(2));
-    is_increment && !is_idle
+    (!is_increment || is_idle).then_some(ConnectionFault::Protocol)
 }
+
+/// The setting whose invalid values are an error of flow control.
+const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// Returns whether a setting has a valid value (RFC 9113, section 6.5.2).
 fn is_sound_setting(setting: &[u8]) -> bool {
     let [a, b, value @ ..] = setting else { return false };
     let value = value.iter().fold(0, |value, &byte| value << 8 | u32::from(byte));
     match u16::from_be_bytes([*a, *b]) {
-        // ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, ENABLE_CONNECT_PROTOCOL
+        // ENABLE_PUSH, MAX_FRAME_SIZE, ENABLE_CONNECT_PROTOCOL
         2 | 8 => value <= 1,
-        4 => value < 1 << 31,
+        INITIAL_WINDOW_SIZE => value < 1 << 31,
         5 => (1 << 14..1 << 24).contains(&value),
         _ => true,
     }
