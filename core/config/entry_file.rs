@@ -38,6 +38,8 @@ impl EntryFile {
     fn parse(entry: &str, root: &Path) -> Result<Self, Fault> {
         let (prefix, file) = match entry.split_once('=') {
             Some((prefix, file)) if prefix.starts_with('/') => (prefix.trim_end(), file.trim_start()),
+            // A file may have such a name.
+            Some((prefix, _)) if is_no_file(entry, root) => return Err(Fault::NotAPrefix(prefix.to_owned())),
             _ => ("/", entry),
         };
         let not_a_prefix = || Fault::NotAPrefix(prefix.to_owned());
@@ -56,6 +58,12 @@ impl EntryFile {
             gets_rest: script.is_some(),
         })
     }
+}
+
+/// Returns whether a document root exists, and an entry is no file in it or in the working directory.
+fn is_no_file(entry: &str, root: &Path) -> bool {
+    let file = entry.trim_end_matches('/');
+    root.is_dir() && !root.join(file).is_file() && !Path::new(file).is_file()
 }
 
 /// Returns the path relative to the document root `root` of a file that is given by its absolute path, or by its path

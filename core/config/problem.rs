@@ -180,7 +180,7 @@ impl fmt::Display for Fault {
             Self::NotAPrefix(prefix) => {
                 write!(
                     f,
-                    "contains the prefix {prefix:?}, which is not a percent-encoded path without empty segments, . and .."
+                    "contains the prefix {prefix:?}, which is not a percent-encoded path that begins with a slash, without empty segments, . and .."
                 )
             }
             Self::NotPairs => f.write_str("is not a list of pairs"),

@@ -283,7 +283,7 @@ impl Resolver {
                 key,
                 if entries.len() > 1 { &wrong.file } else { &text },
                 Fault::NotBelowRoot,
-                "the path of a file that is not hidden, such as index.php",
+                "the path of a file that is not hidden, such as index.php, without . and .. in it",
             );
             return;
         }

@@ -318,6 +318,18 @@ fn the_entry_file_is_a_file_below_the_root() {
     ] {
         assert!(with(wrong).is_err(), "{wrong}");
     }
+    for (wrong, part) in [
+        ("./index.php", "such as index.php, without . and .. in it"),
+        ("api=index.php", "the prefix \"api\", which is not a percent-encoded path that begins with a slash"),
+        ("a/=index.php,/=index.php", "the prefix \"a/\", which is not a percent-encoded path that begins"),
+        ("missing.php", "accepted: the path of an existing file in the document root"),
+    ] {
+        let Err(problems) = with(wrong) else { panic!("{wrong} is accepted") };
+        let text = problems.to_string();
+        assert!(text.contains(part), "{wrong}: {text}");
+    }
+    std::fs::write(root.path().join("a=b.php"), "").unwrap();
+    assert_eq!(with("a=b.php").unwrap().serving.entry_files[0].file, "a=b.php");
     // By its path in the file system, also through links: links above the root are resolved, those below it keep their
     // names.
     std::fs::create_dir_all(root.path().join("releases/1")).unwrap();

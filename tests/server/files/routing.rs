@@ -315,8 +315,13 @@ fn a_list_of_entry_files_is_checked() {
             "false",
             r#"ENTRY_FILE: "../x.php" is outside the document root or hidden"#,
         ),
-        ("/a//b=index.php", "false", "which is not a percent-encoded path without empty segments, . and .."),
+        (
+            "/a//b=index.php",
+            "false",
+            "which is not a percent-encoded path that begins with a slash, without empty segments, . and ..",
+        ),
         ("/api=index.php,/api/=api/index.php", "false", r#""/api/""#),
+        ("api=api/index.php,/=index.php", "false", r#"contains the prefix "api""#),
         ("app.html/", "false", "is not a file in the document root"),
     ] {
         let (is_good, errors) = check(entries, is_worker);
