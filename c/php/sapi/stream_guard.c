@@ -1,4 +1,4 @@
-/* What scripts close: streams that they can reach but must not close, and streams whose descriptor a Socket has, too.
+/* fclose() and pclose(), for streams that scripts must not close, and for streams that share their descriptor with a Socket.
  *
  * get_resources() gives scripts every stream of the thread. Some of them are in use at a lower level: the file of the
  * script, which PHP closes when the script has ended, and the request's body, which every php://input reads. In a

@@ -7,8 +7,8 @@
  * request takes the socket of a stream before it uses the stream.
  *
  * PHP's functions wait before they check their arguments: if the stream is closed meanwhile, they report that. Other users
- * of a stream (SoapClient, SplFileObject) are stopped where streams read and write: the executable interposes those
- * functions of libphp. */
+ * of a stream (SplFileObject) are stopped where streams read and write: the executable interposes those functions of
+ * libphp. A SoapClient closes its stream itself, so it is a connection (connection.c). */
 #include "compat.h"
 #include "php/engine/engine.h"
 #include "php/files/files.h"
