@@ -27,9 +27,9 @@ void shim_output_recover(void);
 
 unsigned shim_mutexes_held(void);
 void shim_mutexes_return_to(unsigned count);
-/* Sets whether a wait for a mutex ends the script at its time limit, by a bailout. Call before and after code of a library
- * that may hold a mutex for long. */
-void shim_mutexes_end_at_limit(bool ends);
+/* Makes waits for the mutex that `lock_once` locks and unlocks end the script at its time limit, by a bailout: its holders
+ * may keep it for long. Call at most once, before threads run PHP. */
+void shim_mutexes_bound(void (*lock_once)(void));
 
 /* ---- The fonts of GD (fonts.c) ---- */
 

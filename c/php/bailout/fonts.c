@@ -5,8 +5,11 @@
  * lock is held while text is drawn or a font is opened, the end of every request waits for that. The cache is therefore
  * freed by requests that have drawn text, once no thread draws.
  *
+ * Another thread may draw for long, or wait for the disk that holds a font: waits for libgd's lock end at the time limit.
+ *
  * Invariant. `drawing` is the number of calls in progress, in all threads; `FREEING` while a thread frees the cache, and no
- * call begins then. */
+ * call begins then. If a stack is dropped while the script's error handler runs inside a call, the call stays counted, and
+ * the cache stays in memory. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/engine/engine.h"
@@ -35,13 +38,10 @@ static void begin_call(void)
     while ((count = __atomic_load_n(&drawing, __ATOMIC_RELAXED)) == FREEING || !change(count, count + 1)) {
         sched_yield();
     }
-    /* Another thread may draw for long, or wait for the disk that holds a font. */
-    shim_mutexes_end_at_limit(true);
 }
 
 static void end_call(void)
 {
-    shim_mutexes_end_at_limit(false);
     __atomic_sub_fetch(&drawing, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -86,9 +86,16 @@ static void become_child(void)
     __atomic_store_n(&drawing, 0, __ATOMIC_RELAXED);
 }
 
+static zend_module_entry *gd;
+
+static void free_cache(void)
+{
+    (void)php_gd_request_shutdown(gd->type, gd->module_number);
+}
+
 void shim_fonts_install(void)
 {
-    zend_module_entry *gd = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("gd"));
+    gd = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("gd"));
     php_imagettftext = shim_function_replace("imagettftext", imagettftext);
     if (gd == NULL || gd->request_shutdown_func == NULL || php_imagettftext == NULL) {
         return;
@@ -98,5 +105,6 @@ void shim_fonts_install(void)
     php_imageftbbox = shim_function_replace("imageftbbox", imageftbbox);
     php_gd_request_shutdown = gd->request_shutdown_func;
     gd->request_shutdown_func = request_shutdown;
+    shim_mutexes_bound(free_cache);
     pthread_atfork(NULL, NULL, become_child);
 }

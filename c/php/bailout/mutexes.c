@@ -51,34 +51,38 @@ static bool strike(MUTEX_T mutex)
     return false;
 }
 
-static __thread bool ends_at_limit;
+/* The mutex for which a script waits no longer than its time limit; NULL if there is none. */
+static MUTEX_T bounded;
 
-void shim_mutexes_end_at_limit(bool ends)
+void shim_mutexes_bound(void (*lock_once)(void))
 {
-    ends_at_limit = ends;
+    held[held_count] = NULL;
+    lock_once();
+    bounded = held[held_count];
 }
 
-/* Locks the mutex, or ends the script at its time limit. */
+/* Locks the mutex. If it is not free, ends the script at its time limit. */
 static int lock_until_limit(MUTEX_T mutex)
 {
     enum { PAUSE_NS = 20 * 1000 * 1000, SECOND_NS = 1000 * 1000 * 1000 };
-    struct timespec until;
     int result;
     do {
-        if (zend_atomic_bool_load_ex(&EG(timed_out))) {
-            zend_timeout();
-        }
+        struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += PAUSE_NS;
         until.tv_sec += until.tv_nsec / SECOND_NS;
         until.tv_nsec %= SECOND_NS;
-    } while ((result = pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until)) == ETIMEDOUT);
+        result = pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
+        if (result == ETIMEDOUT && zend_atomic_bool_load_ex(&EG(timed_out))) {
+            zend_timeout();
+        }
+    } while (result == ETIMEDOUT);
     return result;
 }
 
 static zend_never_inline int lock(MUTEX_T mutex)
 {
-    int result = ends_at_limit ? lock_until_limit(mutex) : NEXT(tsrm_mutex_lock)(mutex);
+    int result = mutex == bounded ? lock_until_limit(mutex) : NEXT(tsrm_mutex_lock)(mutex);
     note(mutex);
     return result;
 }
