@@ -63,15 +63,12 @@ shim_taken shim_connection_wait(shim_connection *connection)
         }
     }
     shim_connection_delref(root);
-    return (shim_taken){
-        .result = result,
-        .name = !is_lease ? NULL : kind == SHIM_KIND_SOAP_CLIENT ? "SOAP client" : "Curl handle",
-    };
+    return (shim_taken){.result = result, .lease = is_lease ? (kind == SHIM_KIND_SOAP_CLIENT ? "SOAP client" : "Curl handle") : NULL};
 }
 
 bool shim_connection_is_taken(shim_taken taken)
 {
-    const char *name = taken.name != NULL ? taken.name : "Connection";
+    const char *name = taken.lease != NULL ? taken.lease : "Connection";
     switch (taken.result) {
     case SHIM_ACQUIRED:
         return true;
@@ -80,9 +77,9 @@ bool shim_connection_is_taken(shim_taken taken)
         return false;
     case SHIM_ACQUIRE_DEADLOCK:
         zend_throw_error(busy_error, "%s is used by a request that itself waits for this one, and that has %s", name,
-                         taken.name == NULL ? "a transaction or a result open on it"
-                                            : "transfers in it; let all requests use such handles in the same order, or give "
-                                              "each request its own");
+                         taken.lease == NULL ? "a transaction or a result open on it"
+                                             : "a call or a transfer in progress; let all requests use such objects in the same "
+                                               "order, or give each request its own");
         return false;
     case SHIM_ACQUIRE_WOULD_BLOCK:
         zend_throw_error(busy_error, "%s is used by another request of the same thread, and this call cannot wait for it", name);

@@ -172,8 +172,8 @@ bool shim_connections_have_owners(void);
 /* The result of a wait for a connection. */
 typedef struct shim_taken {
     shim_acquisition result;
-    /* The name of its kind, if it belongs to a request for a call only; otherwise NULL. */
-    const char *name;
+    /* The name of its kind if it is leased; otherwise NULL. */
+    const char *lease;
 } shim_taken;
 
 /* shim_connection_take in two steps: between them, the caller releases what it holds, since the second may not return. */
