@@ -190,6 +190,6 @@ fn multi_handles_in_different_orders_are_refused() {
     assert_eq!(texts[0], "0");
     assert_like(
         &texts[1],
-        "Svc\\ConnectionBusyError: Curl handle is used by*in the same order*",
+        "Svc\\ConnectionBusyError: Curl handle is used by*let all requests use such objects in the same order*",
     );
 }
