@@ -74,6 +74,7 @@ mod span_text;
 pub mod stubs;
 #[cfg(feature = "php")]
 mod task_answer;
+mod thread_context;
 #[cfg(feature = "php")]
 mod thread_waker;
 mod variables;

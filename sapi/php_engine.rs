@@ -14,8 +14,8 @@ use svc_ffi::{Interpreter, PhpFacts, PhpOutcome, Threads};
 
 use crate::php_persistent_worker::PhpPersistentWorker;
 use crate::probe::probe;
-use crate::response::ThreadContext;
 use crate::running_request::{RunningRequest, with_description};
+use crate::thread_context::ThreadContext;
 use crate::thread_waker::ThreadWaker;
 
 /// Creates workers that run PHP.

@@ -25,9 +25,9 @@ use svc_ffi::{
 use crate::boot_messages::BootMessages;
 use crate::cgi;
 use crate::probe::probe;
-use crate::response::ThreadContext;
 use crate::running_request::{RecordOrigin, RunningRequest, failure_of, with_description, write_log};
 use crate::serve_loop::ServeLoop;
+use crate::thread_context::ThreadContext;
 use crate::thread_waker::ThreadWaker;
 use crate::variables::Variables;
 

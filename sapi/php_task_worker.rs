@@ -24,10 +24,10 @@ use svc_ffi::{
 
 use crate::boot_messages::BootMessages;
 use crate::cgi;
-use crate::response::ThreadContext;
 use crate::running_request::{RecordOrigin, write_log};
 use crate::running_task::RunningTask;
 use crate::serve_loop::ServeLoop;
+use crate::thread_context::ThreadContext;
 use crate::thread_waker::ThreadWaker;
 use crate::variables::Variables;
 

@@ -10,25 +10,22 @@
 //!       └──────────────── the script ends ────────────▲
 //! ```
 
-use std::cell::RefCell;
-#[cfg(feature = "php")]
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use svc_core::compress::{CodingDecision, EncoderPool, Levels, UncodedResponse, decide};
+use svc_core::compress::{CodingDecision, UncodedResponse, decide};
 use svc_core::config::Executor;
 use svc_core::dev::{DevResponse, Failure};
 use svc_core::http::{MethodKind, NamedFile};
 use svc_core::limits::RESPONSE_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, Recording, RecordingEnd, ResponseHead};
-use svc_serve::Shared;
 
 use svc_ffi::{PhpHead, PhpOutcome};
 
 use crate::coded_body::{CodedBody, Urgency};
 use crate::response_copy::ResponseCopy;
 use crate::response_head::{FieldUse, plain_head, remove_connection_options, response_head};
+use crate::thread_context::ThreadContext;
 
 /// The stage of the response; see the diagram of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,56 +33,6 @@ enum ResponseStage {
     Gathering,
     Streaming,
     Ended,
-}
-
-/// The state that the responses of one thread share.
-#[derive(Debug)]
-pub(crate) struct ThreadContext {
-    /// The encoders of this thread. Borrowed only while one piece is compressed, during which no script runs.
-    encoders: RefCell<EncoderPool>,
-    pub(crate) shared: Arc<Shared>,
-    /// The slot of its worker in the pool.
-    pub(crate) slot: usize,
-    /// The real path of the document root when the thread started: a worker stays with the release that it boots.
-    #[cfg(feature = "php")]
-    document_root: PathBuf,
-}
-
-impl ThreadContext {
-    /// Creates the context of the calling thread.
-    pub(crate) fn new(shared: &Arc<Shared>, slot: usize) -> Rc<Self> {
-        let encoders = RefCell::new(EncoderPool::new(Levels::new(&shared.config.files)));
-        Rc::new(Self {
-            encoders,
-            shared: Arc::clone(shared),
-            slot,
-            #[cfg(feature = "php")]
-            document_root: real_path(&shared.config.serving.document_root),
-        })
-    }
-
-    /// Returns `DOCUMENT_ROOT` of code that runs without a request.
-    #[cfg(feature = "php")]
-    pub(crate) fn document_root(&self) -> &[u8] {
-        self.document_root.as_os_str().as_encoded_bytes()
-    }
-
-    /// Returns the path of a script of the settings without the links that lead to its release. Links below the document
-    /// root keep their names, as for requests.
-    #[cfg(feature = "php")]
-    pub(crate) fn script_path(&self, file: &Path) -> PathBuf {
-        if let Ok(below) = file.strip_prefix(&self.shared.config.serving.document_root) {
-            return self.document_root.join(below);
-        }
-        let (folder, name) = (file.parent(), file.file_name());
-        folder.zip(name).map_or_else(|| file.to_owned(), |(folder, name)| real_path(folder).join(name))
-    }
-}
-
-/// Returns the real path of a folder; its own path if it is missing, so that messages name that.
-#[cfg(feature = "php")]
-fn real_path(folder: &Path) -> PathBuf {
-    folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
 
 /// The response of one exchange, written by its script.

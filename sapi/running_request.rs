@@ -22,8 +22,9 @@ use svc_ffi::{
 };
 
 use crate::cgi;
-use crate::response::{Response, ThreadContext};
+use crate::response::Response;
 use crate::script_spans::{OpenSpans, ParkWatch};
+use crate::thread_context::ThreadContext;
 use crate::variables::Variables;
 
 /// One exchange being run by PHP.

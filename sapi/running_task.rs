@@ -17,10 +17,10 @@ use svc_core::time;
 use svc_ffi::{CachePurge, Host, LogSource, Pairs, Payload, PhpLog, PhpOutcome, ScriptSpans, WorkerRequest};
 
 use crate::cgi;
-use crate::response::ThreadContext;
 use crate::running_request::{RecordOrigin, write_log};
 use crate::script_spans::OpenSpans;
 use crate::task_answer::TaskAnswer;
+use crate::thread_context::ThreadContext;
 use crate::variables::Variables;
 
 /// One task on its thread.

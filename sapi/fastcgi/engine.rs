@@ -9,7 +9,7 @@ use super::inspection::PhpSelfReport;
 use super::plan::Plan;
 use super::waker::EventWaker;
 use super::worker::FastcgiWorker;
-use crate::response::ThreadContext;
+use crate::thread_context::ThreadContext;
 
 /// Makes workers that drive FastCGI connections.
 #[derive(Debug)]

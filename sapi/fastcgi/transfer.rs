@@ -27,7 +27,8 @@ use super::message::{LoggedError, Messages};
 use super::process::{Process, TERM_WAIT};
 use super::stream::Stream;
 use super::waker::EventWaker;
-use crate::response::{Response, ThreadContext};
+use crate::response::Response;
+use crate::thread_context::ThreadContext;
 
 /// A connection with the state of its protocol.
 #[derive(Debug)]

@@ -39,7 +39,8 @@ use super::stream::Stream;
 use super::transfer::{Buffers, Limits, OpenConnection, Transfer, TransferEnd};
 use super::waker::EventWaker;
 use crate::cgi;
-use crate::response::{Response, ThreadContext};
+use crate::response::Response;
+use crate::thread_context::ThreadContext;
 use crate::variables::Variables;
 
 /// The state of one worker.
