@@ -1,7 +1,8 @@
 /* The per-request parts of extensions that wrap libraries, and the state that these libraries keep for a thread.
  *
  * The structs are declared here as the extensions define them. If the size differs in the running PHP, the struct stays
- * with the thread. Functions of libraries are looked up by name, so no library is needed at link time. */
+ * with the thread. Functions of libraries are looked up by name, so no library is needed at link time. All of it is for one
+ * table, which ends the file. */
 #include "compat.h"
 #include "worker/state/state.h"
 
