@@ -120,12 +120,13 @@ test-core: toolchain ## run all tests that need neither PHP nor packages
 # bodies, nghttp and h2load are HTTP/2 clients, wget resumes downloads, openssl creates certificates, the completions are
 # read by their shells and the manual page by groff, valgrind watches a plugin, and PHP's own tests inspect processes. The
 # shim's knowledge of PHP's extensions is compared with the headers of the libraries that they are built with. Tests start
-# the servers of PHP's clients as separate processes: MariaDB, PostgreSQL, Redis and memcached. Spans are exported to a
+# the servers of PHP's clients as separate processes: MariaDB, PostgreSQL, Redis and memcached. Applications that run
+# through FastCGI need extensions of the distribution's PHP that Debian packages separately. Spans are exported to a
 # Collector built with Go. The manifests for Kubernetes are read with Python, the unit with systemd's own tool. Chromium
 # opens the page of the operations port, and axe-core checks it.
 test_packages := brotli chromium curl fish groff libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core \
-	mariadb-server-core memcached nghttp2-client openssl php-cgi php-fpm postgresql procps python3-yaml redis-server \
-	systemd valgrind wget zsh zstd
+	mariadb-server-core memcached nghttp2-client openssl php-cgi php-fpm php-mbstring php-mysql php-xml postgresql procps \
+	python3-yaml redis-server systemd valgrind wget zsh zstd
 
 test-packages: packages
 	@scripts/system-packages.sh $(test_packages)

@@ -59,6 +59,9 @@ libzip-dev libzip-devel libzip
 mariadb-client-core mariadb mariadb-clients
 mariadb-server-core mariadb-server mariadb
 nghttp2-client nghttp2 nghttp2
+php-mbstring php-mbstring php
+php-mysql php-mysqlnd php
+php-xml php-xml php
 pkg-config pkgconf pkgconf
 postgresql postgresql-server postgresql
 procps procps-ng procps-ng
