@@ -88,10 +88,34 @@ static void end_sqlite_statements(const shim_connection *connection, void *datab
     }
 }
 
+/* Whether a result may keep the connection from being used: its rows are still with the server, or with SQLite. Rows that a
+ * driver has buffered belong to the script. The state of other drivers is unknown. */
+static bool may_have_unread_rows(const shim_connection *connection)
+{
+    void *library = shim_pdo_library_connection(connection->object);
+    const char *driver = shim_pdo_driver(connection->object);
+    if (library == NULL || driver == NULL) {
+        return true;
+    }
+    return strcmp(driver, "mysql") == 0   ? !shim_mysqlnd_is_idle(library)
+           : strcmp(driver, "pgsql") == 0 ? shim_libpq_status(library) == SHIM_PG_ACTIVE
+                                          : true;
+}
+
+/* Drivers count the rows that they buffer: of several results, the first one to close is one without a count. */
+static bool is_uncounted_result(const shim_connection *one, const void *connection)
+{
+    return shim_pdo_is_executed_statement(one, connection) && shim_pdo_row_count(one->object) <= 0;
+}
+
 static bool reset_pdo(shim_connection *connection)
 {
-    for (shim_connection *one = NULL;
-         (one = shim_connection_find_if(shim_pdo_is_executed_statement, connection)) != NULL;) {
+    while (may_have_unread_rows(connection)) {
+        shim_connection *one = shim_connection_find_if(is_uncounted_result, connection);
+        one = one != NULL ? one : shim_connection_find_if(shim_pdo_is_executed_statement, connection);
+        if (one == NULL) {
+            break;
+        }
         if (!method_succeeds(one, "closecursor") || (one->object != NULL && shim_pdo_has_result(one->object))) {
             return false;
         }

@@ -11,7 +11,7 @@ use svc_testing::tasks::{Mode, TaskServer, TaskSvc};
 
 /// Connections of the boot script, and pairs of functions: one leaves something open, the other one checks.
 const CODE: &str = r#"
-class Held { public static $pdo, $my, $pg, $redis, $kept, $rows, $prepared; }
+class Held { public static $pdo, $my, $pg, $redis, $kept, $rows, $begun, $prepared; }
 function pdo(string $dsn, array $options = []): PDO { return new PDO($dsn, USER, PASSWORD, $options); }
 function my(string $host = '127.0.0.1'): mysqli { mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT); return mysqli_connect($host, USER, PASSWORD, MY_NAME, MY_PORT); }
 const PG = 'host=127.0.0.1 port=' . PG_PORT . ' dbname=' . PG_NAME . ' user=' . USER . ' password=' . PASSWORD;
@@ -50,6 +50,11 @@ function leave_unread_pdo()
     return [true, (int) Held::$rows->fetchColumn()];
 }
 function look_unread_pdo() { return look_pdo_my(); }
+const ROWS = 'SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 ORDER BY 1';
+function begin_rows() { foreach (Held::$pdo as $name => $pdo) { Held::$begun[$name] = $pdo->query(ROWS); } return next_rows(); }
+function next_rows() { return array_map(fn ($statement) => (int) $statement->fetchColumn(), Held::$begun); }
+function go_on_with_rows() { $rows = []; foreach (Held::$begun as $statement) { foreach ($statement as $row) { $rows[] = (int) $row[0]; } } return $rows; }
+function leave_unread_beside_rows() { $seen = next_rows(); leave_unread_pdo(); return $seen; }
 function leave_own() { Held::$kept = pdo(MY); return begin_pdo(Held::$kept); }
 function look_own() { return look_pdo(Held::$kept); }
 function leave_persistent() { Held::$kept = pdo(PGSQL, [PDO::ATTR_PERSISTENT => true]); return begin_pdo(Held::$kept); }
@@ -404,6 +409,26 @@ fn a_copy_that_is_left_open_holds_up_no_thread() {
 #[test]
 fn pdo_is_left_clean() {
     leaves_nothing(PDO);
+}
+
+/// A library has read all rows of a buffered result: they are the script's, as an array would be, and the connection is free.
+#[test]
+fn buffered_rows_stay_with_their_statement() {
+    let Some(backends) = backends() else { return };
+    for hooks in ["none", "net"] {
+        for (place, suffix) in PLACES {
+            println!("{hooks} {place}");
+            let server = start(&backends.server(hooks), place);
+            server.tell(&format!("begin_rows{suffix}"));
+            // The connection of MySQL also has a result whose rows are with the server: only that one is closed.
+            for rows in ["{\"my\":2,\"pg\":2}", "{\"my\":3,\"pg\":3}"] {
+                let seen = server.tell(&format!("leave_unread_beside_rows{suffix}"));
+                assert_eq!(seen, rows);
+                assert_eq!(server.tell(&format!("look_pdo_my{suffix}")), "[false,0]");
+            }
+            assert_eq!(server.tell(&format!("go_on_with_rows{suffix}")), "[4,4]");
+        }
+    }
 }
 
 #[test]
