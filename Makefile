@@ -64,7 +64,7 @@ static-test: static ## run the static file in a root that has nothing but busybo
 	@scripts/system-packages.sh busybox-static curl
 	@scripts/static-test.sh $(cargo_output)/$(musl)/release/svc
 
-# Who installs as root what another user has built needs no toolchain.
+# `sudo make install` needs no toolchain: the user has built the server.
 install: $(if $(SUDO_USER),,build) ## install below PREFIX (/usr/local), with DESTDIR in front of it
 	@SVC='$(svc)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh
 

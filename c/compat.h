@@ -1,6 +1,6 @@
-/* All differences between PHP versions, and nowhere else. Supported: 8.3 to 8.5. */
-#ifndef SVC_SHIM_COMPAT_H
-#define SVC_SHIM_COMPAT_H
+/* All differences between PHP versions that the preprocessor decides. Supported: 8.3 to 8.5. */
+#ifndef SVC_COMPAT_H
+#define SVC_COMPAT_H
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -8,8 +8,8 @@
  * that can be lent; otherwise the wait of one request is refused: the youngest whose refusal leaves none stuck.
  *
  * This code does not know what the requests wait for, allocates no memory and has no effects: it can be simulated. */
-#ifndef SVC_SHIM_GRAPH_H
-#define SVC_SHIM_GRAPH_H
+#ifndef SVC_WORKER_CONNECTIONS_OWNERS_GRAPH_H
+#define SVC_WORKER_CONNECTIONS_OWNERS_GRAPH_H
 
 #include <stdbool.h>
 #include <stdint.h>
