@@ -76,10 +76,11 @@ bool shim_connection_is_taken(shim_taken taken)
         zend_throw_error(busy_error, "%s has been closed by another request", name);
         return false;
     case SHIM_ACQUIRE_DEADLOCK:
-        zend_throw_error(busy_error, "%s is used by a request that itself waits for this one, and that has %s", name,
-                         taken.lease == NULL ? "a transaction or a result open on it"
-                                             : "a call or a transfer in progress; let all requests use such objects in the same "
-                                               "order, or give each request its own");
+        zend_throw_error(busy_error, "%s is used by a request that itself waits for this one, and %s", name,
+                         taken.lease == NULL ? "cannot be lent: a transaction or a result is open on it, it is persistent, or "
+                                               "its protocol is unknown"
+                                             : "that has a call or a transfer in progress; let all requests use such objects in "
+                                               "the same order, or give each request its own");
         return false;
     case SHIM_ACQUIRE_WOULD_BLOCK:
         zend_throw_error(busy_error, "%s is used by another request of the same thread, and this call cannot wait for it", name);

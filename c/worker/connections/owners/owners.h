@@ -157,7 +157,7 @@ typedef void shim_deadlock_thrower(const char *message);
 extern shim_deadlock_thrower *shim_deadlock_throw;
 
 /* Questions about things; set by worker/connections/rest.c. `thing` is one that the request owns, or the placeholder
- * for all that it owns jointly. */
+ * for all connections of the shared owner. */
 typedef struct shim_owned_callbacks {
     /* Whether another request may use it now. */
     bool (*is_at_rest)(const shim_owned *thing, const shim_fiber *owner);

@@ -44,7 +44,7 @@ shim_deadlock_thrower *shim_deadlock_throw;
 
 /* ---- lending ---- */
 
-/* Whether the running request owns it, alone or jointly. */
+/* Whether the running request owns it, exclusively or as the shared owner. */
 static bool is_owned_here(const shim_owned *thing)
 {
     return shim_running != NULL && shim_owner_of(thing) == shim_running;
@@ -121,8 +121,7 @@ static bool lends_to(const shim_fiber *owner, const waiter *one)
     return one->is_overdue && !shim_owned_callback.keeps_state(one->thing, owner);
 }
 
-/* Gives the thing to a request that waits for it, or is about to, if it is free or its owner leaves it. Returns whether the
- * request has it. */
+/* Grants the thing if it is free, or if its owner lends it. Returns whether the request now owns it. */
 static bool try_grant(const waiter *one)
 {
     shim_owned *thing = one->thing;
