@@ -23,7 +23,7 @@ use crate::host::{CachePurge, LogSource, PhpLog, ScriptLevel, WorkerRequests};
 use crate::outcome::{PhpOutcome, outcome_of};
 use crate::pairs::Pairs;
 use crate::request_handle::{RequestHandle, Role, with_request};
-use crate::restart_barrier::{BARRIER, RestartNews};
+use crate::restart_barrier::{BARRIER, RestartEvent};
 use crate::runtime::Runtime;
 use crate::script_spans::ScriptFailure;
 use crate::spans;
@@ -37,7 +37,7 @@ pub(crate) type LogSink = Box<dyn Fn(&PhpLog<'_>) + Send + Sync>;
 pub(crate) type ErrorSink = Box<dyn Fn(&PhpLog<'_>) + Send + Sync>;
 
 /// Receives news of OPcache's restarts.
-pub(crate) type RestartSink = Box<dyn Fn(RestartNews) + Send + Sync>;
+pub(crate) type RestartSink = Box<dyn Fn(RestartEvent) + Send + Sync>;
 
 pub(crate) static RESTART_SINK: OnceLock<RestartSink> = OnceLock::new();
 pub(crate) static ERROR_SINK: OnceLock<ErrorSink> = OnceLock::new();
@@ -124,7 +124,7 @@ callbacks! {
     fn time_limit() -> () = (), |request_handle| request_handle.host().time_limit();
     fn failed(is_lost: bool) -> () = (), |request_handle| request_handle.host().failed(is_lost);
     fn fail(class: shim_view, message: shim_view, trace: shim_view, is_exception: bool) -> () = (), |request_handle| {
-        // SAFETY: C's views are valid for this call, each of them.
+        // SAFETY: each view is valid for the duration of this call.
         let [class, message, trace] = [class, message, trace].map(|text| unsafe { bytes(text) });
         request_handle.host().fail(&ScriptFailure { class, message, trace, is_exception });
     };
@@ -308,7 +308,7 @@ unsafe fn record_of<'a>(record: *const shim_log) -> PhpLog<'a> {
 }
 
 /// Reports a restart; a panic in the sink loses the report.
-pub(crate) fn report_restart(news: RestartNews) {
+pub(crate) fn report_restart(news: RestartEvent) {
     if let Some(sink) = RESTART_SINK.get() {
         let _ = catch_unwind(AssertUnwindSafe(|| sink(news)));
     }
@@ -325,7 +325,7 @@ unsafe extern "C" fn restart_wanted() {
 
 fn hear_of_restart() {
     if BARRIER.note_wanted() && !IS_SILENT.get() {
-        report_restart(RestartNews::Wanted);
+        report_restart(RestartEvent::Wanted);
     }
 }
 

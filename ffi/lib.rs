@@ -87,13 +87,13 @@ pub use pairs::Pairs;
 pub use payload::Payload;
 #[cfg(feature = "php")]
 pub use php::{
-    ClientOptions, ExtensionMismatch, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart,
+    ClientOptions, ExtensionMismatch, Php, PhpError, PhpFacts, StartOptions, SwitchedRange, Threads,
     travelling,
 };
 #[cfg(feature = "php")]
 pub use request::PhpRequest;
 #[cfg(feature = "php")]
-pub use restart_barrier::RestartNews;
+pub use restart_barrier::RestartEvent;
 #[cfg(feature = "php")]
 pub use runtime::{Runtime, TaskReading, TaskRequester};
 #[cfg(feature = "php")]

@@ -17,7 +17,7 @@ use crate::hook;
 use crate::host::PhpLog;
 use crate::ini_line::ini_line;
 use crate::interpreter::Interpreter;
-use crate::restart_barrier::{BARRIER, RestartNews};
+use crate::restart_barrier::{BARRIER, RestartEvent};
 use crate::runtime::Runtime;
 use crate::view::{bytes, view};
 
@@ -69,7 +69,7 @@ pub struct StartOptions<'a> {
     /// block.
     pub errors: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
     /// Receives news of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
-    pub restarts: Box<dyn Fn(RestartNews) + Send + Sync>,
+    pub restarts: Box<dyn Fn(RestartEvent) + Send + Sync>,
 }
 
 /// How calls of databases, key-value stores and HTTP servers are observed.
@@ -339,7 +339,7 @@ pub struct ExtensionMismatch {
 
 /// A range of an extension's struct that is switched with requests.
 #[derive(Clone, Debug)]
-pub struct TravellingPart {
+pub struct SwitchedRange {
     /// The extension's name.
     pub extension: String,
     /// The size of its struct; 0 if the whole struct is switched, whatever its size.
@@ -349,12 +349,12 @@ pub struct TravellingPart {
 }
 
 /// Returns all known ranges of extensions' structs, whether the extensions are loaded or not. For tests.
-pub fn travelling() -> impl Iterator<Item = TravellingPart> {
+pub fn travelling() -> impl Iterator<Item = SwitchedRange> {
     (0..).map_while(|index| {
         let mut raw = bindings::shim_state_part { module: view(&[]), struct_size: 0, offset: 0, size: 0 };
         // SAFETY: static tables, which need no PHP, and `raw` is an out parameter.
         let found = unsafe { bindings::shim_state_range(index, &raw mut raw) };
-        found.then(|| TravellingPart {
+        found.then(|| SwitchedRange {
             // SAFETY: a view of static storage.
             extension: String::from_utf8_lossy(unsafe { bytes(raw.module) }).into_owned(),
             struct_size: raw.struct_size,

@@ -44,7 +44,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(32);
 
 /// A report about restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestartNews {
+pub enum RestartEvent {
     /// A restart is needed: the cache is full, or a script has reset it.
     Wanted,
     /// The first attempt failed because scripts ran for too long. Scripts run uncached until a later attempt succeeds.
@@ -167,13 +167,13 @@ impl BarrierState {
         false
     }
 
-    fn restart_done(&mut self) -> RestartNews {
+    fn restart_done(&mut self) -> RestartEvent {
         debug_assert_eq!(self.mode, Mode::Exclusive, "a restart ended that had not begun");
         self.mode = Mode::Open;
         self.is_wanted = false;
         self.rest_until = None;
         self.is_reported = false;
-        RestartNews::Done { was_delayed: std::mem::take(&mut self.vain) > 0 }
+        RestartEvent::Done { was_delayed: std::mem::take(&mut self.vain) > 0 }
     }
 
     /// Returns true once after a delay, for the caller to report it.
@@ -207,7 +207,7 @@ impl Barrier {
     }
 
     /// Begins a request; each `enter` is followed by one `leave` on the same thread. Returns a report, if there is one.
-    pub(crate) fn enter(&self) -> Option<RestartNews> {
+    pub(crate) fn enter(&self) -> Option<RestartEvent> {
         let mut state = self.lock();
         // The clock is read only if there is a request to wait for.
         if state.mode == Mode::Open {
@@ -219,7 +219,7 @@ impl Barrier {
             state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
         // The thread that opens the barrier after the first failed attempt reports it.
-        (vain == 0 && state.vain > 0 && state.claim_news()).then_some(RestartNews::Delayed)
+        (vain == 0 && state.vain > 0 && state.claim_news()).then_some(RestartEvent::Delayed)
     }
 
     /// Ends a request, or the life of a worker.
@@ -280,7 +280,7 @@ impl Barrier {
     }
 
     /// Ends the exclusive phase, and lets other requests in. Returns the report.
-    pub(crate) fn end_exclusive(&self) -> RestartNews {
+    pub(crate) fn end_exclusive(&self) -> RestartEvent {
         let news = self.lock().restart_done();
         self.changed.notify_all();
         news

@@ -183,11 +183,11 @@ fn a_delay_is_reported_once() {
     let barrier = Barrier::new();
     assert_eq!((barrier.enter(), barrier.enter()), (None, None));
     assert!(!barrier.try_exclusive());
-    assert_eq!(barrier.enter(), Some(RestartNews::Delayed), "after it has waited without success");
+    assert_eq!(barrier.enter(), Some(RestartEvent::Delayed), "after it has waited without success");
     assert_eq!(barrier.enter(), None);
     (0..3).for_each(|_| barrier.leave());
     assert!(barrier.try_exclusive());
-    assert_eq!(barrier.end_exclusive(), RestartNews::Done { was_delayed: true });
+    assert_eq!(barrier.end_exclusive(), RestartEvent::Done { was_delayed: true });
 }
 
 #[test]

@@ -107,7 +107,8 @@ impl DevelopmentOptions {
     ///
     /// # Errors
     ///
-    /// If the server would show code to other machines unasked, or run as another user than who develops.
+    /// If the server would expose code to other machines without being configured to, or would run as a user other than the
+    /// developer.
     pub fn settings(&self, raw: &RawConfig) -> Result<RawConfig, DevelopmentError> {
         let mut raw = raw.clone().with_directives_by_default(&DIRECTIVES);
         for (variable, value) in DEFAULTS {

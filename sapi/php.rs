@@ -8,7 +8,7 @@ use svc_core::observe::{Event, Hint};
 use svc_core::sync::lock::ShortLock;
 use svc_serve::Shared;
 
-use svc_ffi::{ExtensionMismatch, Php, PhpError, PhpFacts, RestartNews, StartOptions};
+use svc_ffi::{ExtensionMismatch, Php, PhpError, PhpFacts, RestartEvent, StartOptions};
 
 use crate::apm;
 use crate::installation::Installation;
@@ -203,7 +203,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
             write_log(&sink, record, RecordOrigin::default());
         }),
         errors: Box::new(move |error| php_errors::note(&raised, error)),
-        restarts: Box::new(move |news| note_restart(&books, news)),
+        restarts: Box::new(move |event| note_restart(&books, event)),
     })?;
     let faults = faults.end();
     if !faults.is_empty() {
@@ -244,10 +244,10 @@ pub(crate) fn fit_for_workers(php: &Php) -> Result<(), PhpError> {
     }
 }
 
-fn note_restart(shared: &Shared, news: RestartNews) {
+fn note_restart(shared: &Shared, event: RestartEvent) {
     let metrics = &shared.metrics;
-    match news {
-        RestartNews::Wanted => {
+    match event {
+        RestartEvent::Wanted => {
             if let Some(workers) = shared.backend.workers() {
                 workers.call_supervisor();
             }
@@ -255,11 +255,11 @@ fn note_restart(shared: &Shared, news: RestartNews) {
                 threads.call_supervisor();
             }
         }
-        RestartNews::Delayed => {
+        RestartEvent::Delayed => {
             metrics.opcache_restart_delayed.set();
             shared.log.emit(&Event::OpcacheRestartDelayed);
         }
-        RestartNews::Done { was_delayed } => {
+        RestartEvent::Done { was_delayed } => {
             let was_delayed = was_delayed || metrics.opcache_restart_delayed.is_set();
             metrics.opcache_restarts.incr();
             metrics.opcache_restart_delayed.clear();

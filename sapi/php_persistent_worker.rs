@@ -11,7 +11,7 @@ use std::time::UNIX_EPOCH;
 
 use svc_core::dev::Failure;
 use svc_core::pool::{
-    BootFault, Claim, Departure, Exchange, PersistentWorker, ThreadProbe, WorkerContext, WorkerStartError,
+    BootFault, Claim, Exchange, PersistentWorker, ThreadProbe, WorkerContext, WorkerExit, WorkerStartError,
     lifetime,
 };
 use svc_core::sync::idle_workers::Wake;
@@ -65,7 +65,7 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
         Some(probe(&self.interpreter))
     }
 
-    fn run(&mut self, context: &WorkerContext<Exchange>) -> Departure {
+    fn run(&mut self, context: &WorkerContext<Exchange>) -> WorkerExit {
         let serving = &self.thread_context.shared.config.serving;
         let entry = serving.entry_files.first().map(|entry| &*entry.file).unwrap_or_default();
         let name = format!("/{entry}");
@@ -88,12 +88,12 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
         };
         let mut script_run = ScriptRun::new(context, &self.thread_context, &name, request.script);
         let outcome = self.interpreter.boot(&request, &mut script_run, WorkerInfo { id: self.slot, started });
-        let departure = script_run.departure(outcome);
-        if let Departure::NotBooted(_) = departure {
-            // OPcache takes a mended file that kept its time of change for the one that failed.
+        let exit = script_run.exit(outcome);
+        if let WorkerExit::NotBooted(_) = exit {
+            // A file that was fixed without a new modification time would still be served from OPcache.
             self.interpreter.renew_unused_code();
         }
-        departure
+        exit
     }
 }
 
@@ -147,11 +147,11 @@ impl<'a> ScriptRun<'a> {
     }
 
     /// Returns why the script ended.
-    fn departure(self, outcome: PhpOutcome) -> Departure {
+    fn exit(self, outcome: PhpOutcome) -> WorkerExit {
         if !self.has_served {
-            return Departure::NotBooted(self.boot_fault());
+            return WorkerExit::NotBooted(self.boot_fault());
         }
-        self.serve_loop.departure(outcome)
+        self.serve_loop.exit(outcome)
     }
 
     /// Returns why the script has not booted.

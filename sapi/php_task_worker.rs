@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use svc_core::pool::{
-    Claim, Departure, Engine, OpcacheFacts, PersistentWorker, Started, ThreadProbe, WorkerContext,
+    Claim, Engine, OpcacheFacts, PersistentWorker, Started, ThreadProbe, WorkerContext, WorkerExit,
     WorkerStartError,
 };
 use svc_core::sync::counter::Flag;
@@ -120,7 +120,7 @@ impl PersistentWorker<Task> for PhpTaskWorker {
         Some(Arc::new(TaskThreadProbe(self.interpreter.interrupter())))
     }
 
-    fn run(&mut self, context: &WorkerContext<Task>) -> Departure {
+    fn run(&mut self, context: &WorkerContext<Task>) -> WorkerExit {
         let config = &self.thread_context.shared.config;
         let entry = config.background.async_entry_file.as_deref();
         let entry = entry.map(|file| self.thread_context.script_path(file));
@@ -141,7 +141,7 @@ impl PersistentWorker<Task> for PhpTaskWorker {
             &mut thread_run,
             info,
         );
-        thread_run.departure(outcome)
+        thread_run.exit(outcome)
     }
 }
 
@@ -194,11 +194,11 @@ impl ThreadRun<'_> {
     }
 
     /// Returns why the thread has ended.
-    fn departure(self, outcome: PhpOutcome) -> Departure {
+    fn exit(self, outcome: PhpOutcome) -> WorkerExit {
         if !self.has_served {
-            return Departure::NotBooted(self.messages.fault("ASYNC_ENTRY_FILE has not run to its end"));
+            return WorkerExit::NotBooted(self.messages.fault("ASYNC_ENTRY_FILE has not run to its end"));
         }
-        self.serve_loop.departure(outcome)
+        self.serve_loop.exit(outcome)
     }
 }
 

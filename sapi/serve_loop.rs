@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use svc_core::pool::{Claim, Departure, Directive, Job, RecycleReason, WorkerContext};
+use svc_core::pool::{Claim, Directive, Job, RecycleReason, WorkerContext, WorkerExit};
 use svc_ffi::{PhpOutcome, PhpWorkerFacts, RequestProgress, WorkerRequests};
 
 /// The state of the loop.
@@ -39,17 +39,17 @@ impl<'a, J: Job> ServeLoop<'a, J> {
     }
 
     /// Returns why the thread ends, after its script has ended with `outcome`.
-    pub(crate) fn departure(&self, outcome: PhpOutcome) -> Departure {
+    pub(crate) fn exit(&self, outcome: PhpOutcome) -> WorkerExit {
         if self.is_running {
             // The state of the thread must not be used again.
-            return Departure::Lost("the engine panicked".to_owned());
+            return WorkerExit::Lost("the engine panicked".to_owned());
         }
         match self.leaves {
-            Some(reason) => Departure::Recycled(reason),
-            None if self.context.directive() != Directive::Serve => Departure::Stopped,
+            Some(reason) => WorkerExit::Recycled(reason),
+            None if self.context.directive() != Directive::Serve => WorkerExit::Stopped,
             // The script returned on its own.
-            None if outcome == PhpOutcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
-            None => Departure::Recycled(RecycleReason::Error),
+            None if outcome == PhpOutcome::Complete => WorkerExit::Recycled(RecycleReason::Scheduled),
+            None => WorkerExit::Recycled(RecycleReason::Error),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a worker's thread keeps for all that it runs: the encoders of its responses, and the paths of its release.
+//! The state of a worker's thread that all its requests share: encoders for responses, and the paths of the release.
 
 use std::cell::RefCell;
 #[cfg(feature = "php")]

@@ -268,7 +268,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::key::{CacheKey, UrlParts};
-    use super::super::partition::{Consulted, Query};
+    use super::super::partition::{CacheLookup, Query};
     use super::super::patterns::NamePatterns;
     use super::super::response_cache::CacheSettings;
     use super::super::{EntryOptions, FreshnessPolicy};
@@ -297,7 +297,7 @@ mod tests {
         })
     }
 
-    fn ask(cache: &ResponseCache) -> Consulted {
+    fn ask(cache: &ResponseCache) -> CacheLookup {
         let key = CacheKey::new(UrlParts::parse(b"http://h/", None).unwrap(), &NamePatterns::default());
         let head = head();
         let query = Query { key: &key, head: &head, is_authorized: false, may_lead: true, may_follow: true };
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn the_age_counts_from_the_beginning_of_the_script() {
         let cache = cache();
-        let Consulted::Lead(lead) = ask(&cache) else { panic!("it is empty") };
+        let CacheLookup::Lead(lead) = ask(&cache) else { panic!("it is empty") };
         let fill = Fill::new(Arc::clone(&cache), lead, RequestTraits::default(), None);
         fill.state.lock().started = time::now().checked_sub(Duration::from_secs(30));
         // The script was looked up anew.
@@ -315,7 +315,7 @@ mod tests {
         let mut fields = Fields::new();
         fields.push(b"Cache-Control", b"max-age=3600").unwrap();
         fill.complete(&head(), RecordedResponse { status: 200, reason: None, fields, body: Vec::new() });
-        let Consulted::Fresh(entry) = ask(&cache) else { panic!("it is stored") };
+        let CacheLookup::Fresh(entry) = ask(&cache) else { panic!("it is stored") };
         assert!((30..1000).contains(&entry.age_seconds(time::now())));
     }
 }

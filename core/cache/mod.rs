@@ -53,7 +53,7 @@ pub use self::freshness::{Freshness, FreshnessPolicy, ReceivedAt, Usability};
 pub use self::key::{CacheKey, UrlParts, has_cookie, is_forged_by_clients, is_unkeyed};
 pub use self::outcome::{CacheOutcome, EvictionReason, StaleReason};
 pub use self::partition::{
-    ClientConditions, Consulted, Following, Lead, Partition, Query, Remembered, Removed, StoreOutcome,
+    CacheLookup, ClientConditions, Following, Lead, Partition, Query, Remembered, Removed, StoreOutcome,
 };
 pub use self::patterns::NamePatterns;
 pub use self::purges::Purge;

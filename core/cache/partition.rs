@@ -137,7 +137,7 @@ pub struct Query<'a> {
 
 /// The decision about a request.
 #[derive(Debug)]
-pub enum Consulted {
+pub enum CacheLookup {
     /// Answer it with this response.
     Fresh(Arc<StoredEntry>),
     /// Answer it with this stale response, and receive a new one if no other request does.
@@ -191,7 +191,7 @@ impl<F> Partition<F> {
     }
 
     /// Looks up the response to a request.
-    pub fn consult(&mut self, query: &Query<'_>, now: Instant) -> Consulted {
+    pub fn consult(&mut self, query: &Query<'_>, now: Instant) -> CacheLookup {
         let resource = self.resources.get(query.key).map(Arc::clone);
         let values =
             resource.as_ref().filter(|it| !it.vary.is_empty()).map(|it| it.vary.values_in(query.head));
@@ -199,7 +199,7 @@ impl<F> Partition<F> {
         let stored = stored.filter(|entry| !query.is_authorized || entry.serves_authorized());
         let usability = stored.map(|entry| entry.freshness().usability(now));
         if let (Some(entry), Some(Usability::Fresh)) = (stored, usability) {
-            return Consulted::Fresh(Arc::clone(entry));
+            return CacheLookup::Fresh(Arc::clone(entry));
         }
         let stale = stored.map(Arc::clone);
         let flight = FlightKey { key: query.key.clone(), vary_values: values };
@@ -207,23 +207,23 @@ impl<F> Partition<F> {
         if let (Some(entry), Some(Usability::WhileRevalidating)) = (&stale, usability) {
             let entry = Arc::clone(entry);
             let lead = (query.may_lead && !is_under_way).then(|| self.take_off(flight, stale, now));
-            return Consulted::Refresh(entry, lead);
+            return CacheLookup::Refresh(entry, lead);
         }
         if stale.is_none() && self.passes.has(&(query.key, query.is_authorized), now) {
-            return Consulted::Pass(None);
+            return CacheLookup::Pass(None);
         }
         if !is_under_way {
             return if query.may_lead {
-                Consulted::Lead(self.take_off(flight, stale, now))
+                CacheLookup::Lead(self.take_off(flight, stale, now))
             } else {
-                Consulted::Pass(stale)
+                CacheLookup::Pass(stale)
             };
         }
         if !query.may_follow {
-            return Consulted::Full(stale);
+            return CacheLookup::Full(stale);
         }
         self.last_number += 1;
-        Consulted::Follow(Following { flight, number: self.last_number, stale })
+        CacheLookup::Follow(Following { flight, number: self.last_number, stale })
     }
 
     /// Adds a follower to its flight.

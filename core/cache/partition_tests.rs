@@ -50,11 +50,11 @@ impl Scene {
         Arc::new(StoredEntry::new(&head(request), response, &options))
     }
 
-    fn ask(&mut self, url: &str, request: &str) -> Consulted {
+    fn ask(&mut self, url: &str, request: &str) -> CacheLookup {
         self.ask_as(url, request, false, true)
     }
 
-    fn ask_as(&mut self, url: &str, request: &str, is_authorized: bool, may_lead: bool) -> Consulted {
+    fn ask_as(&mut self, url: &str, request: &str, is_authorized: bool, may_lead: bool) -> CacheLookup {
         let (key, head) = (key(url), head(request));
         let query = Query { key: &key, head: &head, is_authorized, may_lead, may_follow: true };
         self.part.consult(&query, self.now)
@@ -62,14 +62,14 @@ impl Scene {
 
     fn lead(&mut self, url: &str, request: &str) -> Lead {
         match self.ask(url, request) {
-            Consulted::Lead(lead) => lead,
+            CacheLookup::Lead(lead) => lead,
             other => panic!("{url} does not lead: {other:?}"),
         }
     }
 
     fn follow(&mut self, url: &str, follower: u32) -> Following {
         match self.ask(url, "") {
-            Consulted::Follow(following) => {
+            CacheLookup::Follow(following) => {
                 self.part.follow(&following, follower);
                 following
             }
@@ -94,8 +94,8 @@ impl Scene {
 
     fn is_fresh(&mut self, url: &str, request: &str) -> bool {
         match self.ask(url, request) {
-            Consulted::Fresh(_) => true,
-            Consulted::Lead(lead) => {
+            CacheLookup::Fresh(_) => true,
+            CacheLookup::Lead(lead) => {
                 self.end(&lead, false);
                 false
             }
@@ -137,7 +137,7 @@ fn requests_for_unstorable_responses_do_not_wait_for_ten_seconds() {
     scene.follow("/a", 1);
     assert_eq!(scene.end(&lead, true), [1]);
     for _ in 0..2 {
-        assert!(matches!(scene.ask("/a", ""), Consulted::Pass(None)));
+        assert!(matches!(scene.ask("/a", ""), CacheLookup::Pass(None)));
     }
     scene.wait(10);
     let lead = scene.lead("/a", "");
@@ -153,7 +153,7 @@ fn a_stale_response_is_validated_by_one() {
     assert!(lead.stale.is_some());
     scene.follow("/a", 1);
     assert_eq!(scene.end(&lead, true), [1]);
-    assert!(matches!(scene.ask("/a", ""), Consulted::Pass(None)), "the stale one is gone");
+    assert!(matches!(scene.ask("/a", ""), CacheLookup::Pass(None)), "the stale one is gone");
     assert_eq!(scene.part.entries(), 0);
 }
 
@@ -162,12 +162,15 @@ fn one_refreshes_while_all_are_answered() {
     let mut scene = Scene::new(1 << 20);
     drop(scene.put("/a", "", &[("Cache-Control", "max-age=1, stale-while-revalidate=9")], 10));
     scene.wait(2);
-    let Consulted::Refresh(_, Some(lead)) = scene.ask("/a", "") else { panic!() };
-    assert!(matches!(scene.ask("/a", ""), Consulted::Refresh(_, None)));
+    let CacheLookup::Refresh(_, Some(lead)) = scene.ask("/a", "") else { panic!() };
+    assert!(matches!(scene.ask("/a", ""), CacheLookup::Refresh(_, None)));
     assert!(scene.end(&lead, false).is_empty());
-    assert!(matches!(scene.ask("/a", ""), Consulted::Refresh(_, Some(_))));
+    assert!(matches!(scene.ask("/a", ""), CacheLookup::Refresh(_, Some(_))));
     scene.wait(8);
-    assert!(matches!(scene.ask("/a", ""), Consulted::Follow(_)), "the window is over, and one is on its way");
+    assert!(
+        matches!(scene.ask("/a", ""), CacheLookup::Follow(_)),
+        "the window is over, and one is on its way"
+    );
 }
 
 #[test]
@@ -275,15 +278,15 @@ fn authorized_requests_get_only_responses_that_permit_it() {
         let query = Query { key: &key, head: &head, is_authorized: true, may_lead: false, may_follow: true };
         scene.part.consult(&query, scene.now)
     };
-    assert!(matches!(ask("/a"), Consulted::Pass(None)) && matches!(ask("/b"), Consulted::Fresh(_)));
+    assert!(matches!(ask("/a"), CacheLookup::Pass(None)) && matches!(ask("/b"), CacheLookup::Fresh(_)));
 }
 
 #[test]
 fn a_request_with_an_unstorable_response_can_wait_for_others() {
     let mut scene = Scene::new(1 << 20);
-    assert!(matches!(scene.ask_as("/a", "", false, false), Consulted::Pass(None)));
+    assert!(matches!(scene.ask_as("/a", "", false, false), CacheLookup::Pass(None)));
     let lead = scene.lead("/a", "");
-    assert!(matches!(scene.ask_as("/a", "", false, false), Consulted::Follow(_)));
+    assert!(matches!(scene.ask_as("/a", "", false, false), CacheLookup::Follow(_)));
     scene.end(&lead, false);
     assert_eq!(scene.part.flights(), 0);
 }
@@ -291,16 +294,16 @@ fn a_request_with_an_unstorable_response_can_wait_for_others() {
 #[test]
 fn unstorable_if_authorized_affects_authorized_requests_only() {
     let mut scene = Scene::new(1 << 20);
-    let Consulted::Lead(lead) = scene.ask_as("/a", "", true, true) else { panic!("it is empty") };
+    let CacheLookup::Lead(lead) = scene.ask_as("/a", "", true, true) else { panic!("it is empty") };
     let (remembered, now) = (Remembered::UnstorableIfAuthorized, scene.now);
     scene.part.end(&lead, remembered, now, &mut Removed::default());
-    assert!(matches!(scene.ask_as("/a", "", true, true), Consulted::Pass(None)));
+    assert!(matches!(scene.ask_as("/a", "", true, true), CacheLookup::Pass(None)));
     let lead = scene.lead("/a", "");
     scene.end(&lead, true);
-    assert!(matches!(scene.ask("/a", ""), Consulted::Pass(None)));
+    assert!(matches!(scene.ask("/a", ""), CacheLookup::Pass(None)));
     scene.wait(11);
     drop(scene.put("/a", "", &[MINUTE], 10));
-    assert!(matches!(scene.ask_as("/a", "", true, true), Consulted::Lead(_)), "the time is over");
+    assert!(matches!(scene.ask_as("/a", "", true, true), CacheLookup::Lead(_)), "the time is over");
 }
 
 #[test]

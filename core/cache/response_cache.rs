@@ -11,7 +11,7 @@ use super::entry::{EntryOptions, StoredEntry};
 use super::freshness::Usability;
 use super::key::CacheKey;
 use super::outcome::EvictionReason;
-use super::partition::{Consulted, Following, Lead, Partition, Query, Remembered, Removed, StoreOutcome};
+use super::partition::{CacheLookup, Following, Lead, Partition, Query, Remembered, Removed, StoreOutcome};
 use super::patterns::NamePatterns;
 use super::purges::Purge;
 use crate::limits::{CACHE_PART_BYTES_MIN, CACHE_PARTS_MAX, CACHE_SHARE};
@@ -133,19 +133,19 @@ impl ResponseCache {
         mut query: Query<'_>,
         now: Instant,
         follower: impl FnOnce() -> Arc<Follower>,
-    ) -> (Consulted, Option<(Arc<Follower>, Permit)>) {
+    ) -> (CacheLookup, Option<(Arc<Follower>, Permit)>) {
         query.may_follow = self.places.free() > 0;
         let mut part = self.part(query.key).lock();
-        let consulted = part.consult(&query, now);
-        let Consulted::Follow(following) = &consulted else { return (consulted, None) };
+        let lookup = part.consult(&query, now);
+        let CacheLookup::Follow(following) = &lookup else { return (lookup, None) };
         match self.places.try_acquire() {
             Some(permit) => {
                 let follower = follower();
                 part.follow(following, Arc::clone(&follower));
-                (consulted, Some((follower, permit)))
+                (lookup, Some((follower, permit)))
             }
             // Another thread has taken the last place.
-            None => (Consulted::Full(following.stale.as_ref().map(Arc::clone)), None),
+            None => (CacheLookup::Full(following.stale.as_ref().map(Arc::clone)), None),
         }
     }
 

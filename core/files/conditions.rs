@@ -31,7 +31,7 @@ pub struct Validators<'a> {
 
 /// The result of the conditions of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Judgement {
+pub(super) enum ConditionResult {
     /// A precondition failed: 412.
     Failed,
     /// The client's copy is valid: 304.
@@ -60,7 +60,7 @@ impl Asked {
 }
 
 /// Evaluates the conditions of a request, except for ranges.
-pub(super) fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
+pub(super) fn judge(head: &Head, validators: Validators<'_>) -> ConditionResult {
     // A repeated date is ignored, and so is every date if the modification time is unknown.
     let since = |name| {
         let mut values = head.header_values(name);
@@ -69,17 +69,17 @@ pub(super) fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
     };
     if head.header("if-match").is_some() {
         if !names_tag(head.header_values("if-match"), validators.tag, Comparison::Strong) {
-            return Judgement::Failed;
+            return ConditionResult::Failed;
         }
     } else if since("if-unmodified-since").is_some_and(|(modified, since)| modified > since) {
-        return Judgement::Failed;
+        return ConditionResult::Failed;
     }
     let is_good = if head.header("if-none-match").is_some() {
         names_tag(head.header_values("if-none-match"), validators.tag, Comparison::Weak)
     } else {
         since("if-modified-since").is_some_and(|(modified, since)| modified <= since)
     };
-    if is_good { Judgement::NotModified } else { Judgement::Send }
+    if is_good { ConditionResult::NotModified } else { ConditionResult::Send }
 }
 
 /// Returns whether a range may be sent: the request has no `If-Range`, or it matches this state of the file by its
@@ -159,9 +159,9 @@ mod tests {
 
     fn status_of(tag: &str, fields: &str) -> u16 {
         match judge(&head(fields), validators(tag)) {
-            Judgement::Failed => 412,
-            Judgement::NotModified => 304,
-            Judgement::Send => 200,
+            ConditionResult::Failed => 412,
+            ConditionResult::NotModified => 304,
+            ConditionResult::Send => 200,
         }
     }
 
@@ -252,13 +252,13 @@ mod tests {
         let undated = Validators { modified: None, ..validators(TAG) };
         for field in ["If-Modified-Since", "If-Unmodified-Since"] {
             for date in [MODIFIED, "Sun, 06 Nov 1994 08:49:36 GMT", "Fri, 01 Jan 2100 00:00:00 GMT"] {
-                let judgement = judge(&head(&format!("{field}: {date}\r\n")), undated);
-                assert_eq!(judgement, Judgement::Send, "{field}: {date}");
+                let result = judge(&head(&format!("{field}: {date}\r\n")), undated);
+                assert_eq!(result, ConditionResult::Send, "{field}: {date}");
             }
         }
         assert!(!may_give_range(&head(&format!("If-Range: {MODIFIED}\r\n")), undated));
         assert!(may_give_range(&head(&format!("If-Range: {TAG}\r\n")), undated));
-        assert_eq!(judge(&head(&format!("If-None-Match: {TAG}\r\n")), undated), Judgement::NotModified);
+        assert_eq!(judge(&head(&format!("If-None-Match: {TAG}\r\n")), undated), ConditionResult::NotModified);
     }
 
     #[test]

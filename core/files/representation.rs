@@ -10,7 +10,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::asset::{Asset, Content, Variant};
-use super::conditions::{Asked, Judgement, judge, may_give_range};
+use super::conditions::{Asked, ConditionResult, judge, may_give_range};
 use crate::http::range::{RangeSelection, content_range, part_head, parts_end, select, unsatisfied_range};
 use crate::http::{Choice, Coding, Fields, Head, MethodKind, choose};
 use crate::sync::primitive::Arc;
@@ -75,11 +75,11 @@ pub(super) fn respond(
     let wants_range = asked.range && method == MethodKind::Get;
     let (variant, order) =
         if asked.accept_encoding { chosen(asset, head, wants_range) } else { (asset.plain(), None) };
-    let judgement = if asked.condition { judge(head, variant.validators()) } else { Judgement::Send };
-    let mut answer = match judgement {
-        Judgement::Failed => Representation::bare(412, Fields::new()),
-        Judgement::NotModified => Representation::bare(304, variant.validators.clone()),
-        Judgement::Send => {
+    let result = if asked.condition { judge(head, variant.validators()) } else { ConditionResult::Send };
+    let mut answer = match result {
+        ConditionResult::Failed => Representation::bare(412, Fields::new()),
+        ConditionResult::NotModified => Representation::bare(304, variant.validators.clone()),
+        ConditionResult::Send => {
             let gives_range =
                 wants_range && variant.has_ranges() && may_give_range(head, variant.validators());
             let selection = if gives_range {

@@ -52,7 +52,7 @@ pub(super) struct FrameHeads {
 
 /// An item found in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Met {
+pub(super) enum FrameEvent {
     /// The first byte of a frame header.
     Beginning,
     /// The last byte of a frame header.
@@ -66,7 +66,7 @@ impl FrameHeads {
     }
 
     /// Continues in `bytes` and removes what it has processed; returns `None` at the end of the input.
-    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Met> {
+    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<FrameEvent> {
         let skipped = self.left.min(bytes.len());
         self.left -= skipped;
         *bytes = &bytes[skipped..];
@@ -74,7 +74,7 @@ impl FrameHeads {
         if self.have == 0 {
             self.partial[0] = *first;
             (self.have, self.present, *bytes) = (1, None, rest);
-            return Some(Met::Beginning);
+            return Some(FrameEvent::Beginning);
         }
         let taken = (HEAD_BYTES - self.have).min(bytes.len());
         self.partial[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
@@ -87,7 +87,7 @@ impl FrameHeads {
         self.have = 0;
         self.left = usize::try_from(head.length).unwrap_or(usize::MAX);
         self.present = Some(head);
-        Some(Met::Head(head))
+        Some(FrameEvent::Head(head))
     }
 
     /// Returns the prefix of `bytes`, which come next, that belongs to the payload being received.

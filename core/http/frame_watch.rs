@@ -11,7 +11,7 @@ use std::time::Instant;
 use crate::limits::{HTTP2_FRAMES_PER_CONTENT, HTTP2_IDLE_FRAMES_MAX, HTTP2_STREAMS_MAX};
 
 use super::frame_faults::{ConnectionFault, FrameFaults};
-use super::frame_heads::{CONTINUATION, DATA, FrameHead, FrameHeads, HEADERS, Met};
+use super::frame_heads::{CONTINUATION, DATA, FrameEvent, FrameHead, FrameHeads, HEADERS};
 use super::preface::PREFACE;
 
 /// Follows the bytes that a client sends, starting with its preface.
@@ -63,11 +63,11 @@ impl FrameWatch {
             }
             let Some(met) = self.heads.next(&mut bytes) else { return };
             match met {
-                Met::Beginning => {
+                FrameEvent::Beginning => {
                     self.since = Some(now);
                     self.begun += u64::from(!self.is_head_open);
                 }
-                Met::Head(head) => self.begin_payload(head),
+                FrameEvent::Head(head) => self.begin_payload(head),
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::frame_heads::{DATA, FrameHead, FrameHeads, HEADERS, Met, RST_STREAM};
+use super::frame_heads::{DATA, FrameEvent, FrameHead, FrameHeads, HEADERS, RST_STREAM};
 
 /// Follows the bytes that the server sends.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl ResponseWatch {
     pub fn see(&mut self, mut bytes: &[u8], mut report: impl FnMut(StreamFrame)) {
         let all = self.seen + bytes.len() as u64;
         while let Some(met) = self.heads.next(&mut bytes) {
-            let Met::Head(head) = met else { continue };
+            let FrameEvent::Head(head) = met else { continue };
             match head.kind {
                 HEADERS => report(StreamFrame::Head(head.stream)),
                 RST_STREAM => report(StreamFrame::Reset(head.stream)),

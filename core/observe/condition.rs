@@ -10,15 +10,15 @@ use super::episode::EpisodeKind;
 use super::families::Metrics;
 use super::history::Window;
 use super::status_facts::StatusFacts;
-use super::worker_state::{Duty, worker_state};
+use super::worker_state::{JobKind, worker_state};
 
 /// Returns the conditions that hold now, the worst first.
 pub(super) fn conditions(facts: &StatusFacts<'_>, metrics: &Metrics) -> Vec<&'static str> {
     let probe = facts.probe;
     let goes_on =
         |kind: EpisodeKind| facts.episodes.iter().any(|one| one.ended_at.is_none() && one.kind == kind);
-    let has_stuck = facts.scrape.slots.iter().any(|slot| worker_state(slot, Duty::Requests) == "stuck")
-        || facts.task_slots.iter().any(|slot| worker_state(slot, Duty::Tasks) == "stuck");
+    let has_stuck = facts.scrape.slots.iter().any(|slot| worker_state(slot, JobKind::Requests) == "stuck")
+        || facts.task_slots.iter().any(|slot| worker_state(slot, JobKind::Tasks) == "stuck");
     let expiry = facts.scrape.certificates.and_then(|known| known.first_expiry);
     let all = [
         (facts.phase == "starting", "starting"),

@@ -1,6 +1,6 @@
 //! The recent episodes: what an operator who arrives late would search the log for.
 //!
-//! Bounded in number and in bytes; repeated news are one episode, however often they arrive; ended episodes are
+//! Bounded in number and in bytes; repeated updates are one episode, however often they arrive; ended episodes are
 //! evicted before ongoing ones. The book reads no clock, and an access record costs it one comparison.
 
 use std::collections::VecDeque;
@@ -66,7 +66,7 @@ pub struct EpisodeEntry {
 
 /// The effect of an event on the episodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EpisodeNews {
+pub struct EpisodeUpdate {
     /// The kind of the episode.
     pub kind: EpisodeKind,
     /// The plugin or pool that it is about.
@@ -118,8 +118,8 @@ impl EpisodeKind {
     }
 }
 
-impl EpisodeNews {
-    /// Makes the news that an episode has ended, without a message.
+impl EpisodeUpdate {
+    /// Returns the end of an episode, without a message.
     pub fn ended(kind: EpisodeKind) -> Self {
         let (subject, detail) = (String::new(), String::new());
         Self { kind, subject, step: EpisodeStep::Ended(None), total: None, detail }
@@ -127,14 +127,15 @@ impl EpisodeNews {
 }
 
 impl EpisodeBook {
-    /// Records news that arrived at `at`.
-    pub fn note(&mut self, news: EpisodeNews, at: SystemTime) {
-        let known = self.0.iter_mut().rev().find(|one| one.kind == news.kind && one.subject == news.subject);
-        let goes_on = known.filter(|one| one.is_continued_by(news.step, at));
+    /// Records an update that arrived at `at`.
+    pub fn note(&mut self, update: EpisodeUpdate, at: SystemTime) {
+        let known =
+            self.0.iter_mut().rev().find(|one| one.kind == update.kind && one.subject == update.subject);
+        let goes_on = known.filter(|one| one.is_continued_by(update.step, at));
         match goes_on {
-            Some(episode) => episode.go_on(news, at),
-            None if matches!(news.step, EpisodeStep::Ended(_)) => {}
-            None => self.begin(news, at),
+            Some(episode) => episode.go_on(update, at),
+            None if matches!(update.step, EpisodeStep::Ended(_)) => {}
+            None => self.begin(update, at),
         }
     }
 
@@ -143,19 +144,19 @@ impl EpisodeBook {
         self.0.iter().rev().cloned().collect()
     }
 
-    fn begin(&mut self, news: EpisodeNews, at: SystemTime) {
+    fn begin(&mut self, update: EpisodeUpdate, at: SystemTime) {
         if self.0.len() >= EPISODES_MAX {
             let ended = self.0.iter().position(|one| one.ended_at.is_some());
             self.0.remove(ended.unwrap_or(0));
         }
         self.0.push_back(EpisodeEntry {
-            kind: news.kind,
-            subject: news.subject,
+            kind: update.kind,
+            subject: update.subject,
             began_at: at,
             last_at: at,
-            ended_at: (news.step == EpisodeStep::Happened).then_some(at),
-            count: news.total.unwrap_or(1),
-            detail: shortened(news.detail),
+            ended_at: (update.step == EpisodeStep::Happened).then_some(at),
+            count: update.total.unwrap_or(1),
+            detail: shortened(update.detail),
         });
     }
 }
@@ -168,19 +169,19 @@ impl EpisodeEntry {
         }
     }
 
-    fn go_on(&mut self, news: EpisodeNews, at: SystemTime) {
+    fn go_on(&mut self, update: EpisodeUpdate, at: SystemTime) {
         self.last_at = at;
-        if !news.detail.is_empty() {
-            self.detail = shortened(news.detail);
+        if !update.detail.is_empty() {
+            self.detail = shortened(update.detail);
         }
-        self.ended_at = match news.step {
+        self.ended_at = match update.step {
             EpisodeStep::Holds => None,
             EpisodeStep::Happened => Some(at),
             EpisodeStep::Ended(lasted) => Some(lasted.map_or(at, |lasted| self.began_at + lasted)),
         };
-        match news.total {
+        match update.total {
             Some(total) => self.count = total,
-            None if matches!(news.step, EpisodeStep::Ended(_)) => {}
+            None if matches!(update.step, EpisodeStep::Ended(_)) => {}
             None => self.count += 1,
         }
     }
@@ -203,9 +204,9 @@ const FOLDED_WITHIN: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
 
-    fn news(kind: EpisodeKind, step: EpisodeStep) -> EpisodeNews {
+    fn update(kind: EpisodeKind, step: EpisodeStep) -> EpisodeUpdate {
         let (subject, detail) = (String::new(), "why".to_owned());
-        EpisodeNews { kind, subject, step, total: None, detail }
+        EpisodeUpdate { kind, subject, step, total: None, detail }
     }
 
     fn at(seconds: u64) -> SystemTime {
@@ -216,31 +217,31 @@ mod tests {
     fn a_lasting_state_is_one_episode_until_it_ends() {
         let mut book = EpisodeBook::default();
         for second in [0, 100, 200] {
-            book.note(news(EpisodeKind::Wedge, EpisodeStep::Holds), at(second));
+            book.note(update(EpisodeKind::Wedge, EpisodeStep::Holds), at(second));
         }
         let seen = &book.episodes()[0];
         assert_eq!((seen.began_at, seen.last_at, seen.ended_at, seen.count), (at(0), at(200), None, 3));
-        book.note(news(EpisodeKind::Wedge, EpisodeStep::Ended(None)), at(210));
-        book.note(news(EpisodeKind::Wedge, EpisodeStep::Ended(None)), at(220));
+        book.note(update(EpisodeKind::Wedge, EpisodeStep::Ended(None)), at(210));
+        book.note(update(EpisodeKind::Wedge, EpisodeStep::Ended(None)), at(220));
         assert_eq!(book.episodes()[0].ended_at, Some(at(210)));
-        book.note(news(EpisodeKind::Wedge, EpisodeStep::Holds), at(230));
+        book.note(update(EpisodeKind::Wedge, EpisodeStep::Holds), at(230));
         assert_eq!(book.episodes().len(), 2);
     }
 
     #[test]
     fn an_end_without_a_beginning_is_none() {
         let mut book = EpisodeBook::default();
-        book.note(news(EpisodeKind::Plugin, EpisodeStep::Ended(None)), at(0));
+        book.note(update(EpisodeKind::Plugin, EpisodeStep::Ended(None)), at(0));
         assert!(book.episodes().is_empty());
     }
 
     #[test]
     fn an_episode_may_have_lasted_less_long_than_it_took_to_see_that() {
         let mut book = EpisodeBook::default();
-        book.note(news(EpisodeKind::Shedding, EpisodeStep::Holds), at(10));
+        book.note(update(EpisodeKind::Shedding, EpisodeStep::Holds), at(10));
         let lasted = Some(Duration::from_secs(5));
         book.note(
-            EpisodeNews { total: Some(70), ..news(EpisodeKind::Shedding, EpisodeStep::Ended(lasted)) },
+            EpisodeUpdate { total: Some(70), ..update(EpisodeKind::Shedding, EpisodeStep::Ended(lasted)) },
             at(75),
         );
         let seen = &book.episodes()[0];
@@ -251,7 +252,7 @@ mod tests {
     fn a_prompt_repetition_is_counted_and_a_later_one_is_another_episode() {
         let mut book = EpisodeBook::default();
         for second in [0, 59, 118, 178] {
-            book.note(news(EpisodeKind::Stuck, EpisodeStep::Happened), at(second));
+            book.note(update(EpisodeKind::Stuck, EpisodeStep::Happened), at(second));
         }
         let counts: Vec<_> = book.episodes().iter().map(|one| (one.began_at, one.count)).collect();
         assert_eq!(counts, [(at(178), 1), (at(0), 3)]);
@@ -261,8 +262,8 @@ mod tests {
     fn plugins_have_episodes_of_their_own() {
         let mut book = EpisodeBook::default();
         for name in ["a", "b", "a"] {
-            let news = news(EpisodeKind::Plugin, EpisodeStep::Holds);
-            book.note(EpisodeNews { subject: name.to_owned(), ..news }, at(0));
+            let update = update(EpisodeKind::Plugin, EpisodeStep::Holds);
+            book.note(EpisodeUpdate { subject: name.to_owned(), ..update }, at(0));
         }
         let counts: Vec<_> = book.episodes().iter().map(|one| (one.subject.clone(), one.count)).collect();
         assert_eq!(counts, [("b".to_owned(), 1), ("a".to_owned(), 2)]);
@@ -271,11 +272,11 @@ mod tests {
     #[test]
     fn it_is_bounded_and_keeps_open_episodes() {
         let mut book = EpisodeBook::default();
-        book.note(news(EpisodeKind::Drain, EpisodeStep::Holds), at(0));
+        book.note(update(EpisodeKind::Drain, EpisodeStep::Holds), at(0));
         for round in 1..=3 * EPISODES_MAX as u64 {
             let long = "é".repeat(EPISODE_TEXT_BYTES_MAX);
-            let news = news(EpisodeKind::Reload, EpisodeStep::Happened);
-            book.note(EpisodeNews { detail: long, ..news }, at(100 * round));
+            let update = update(EpisodeKind::Reload, EpisodeStep::Happened);
+            book.note(EpisodeUpdate { detail: long, ..update }, at(100 * round));
         }
         let seen = book.episodes();
         assert_eq!(seen.len(), EPISODES_MAX);

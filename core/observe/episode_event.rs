@@ -2,7 +2,7 @@
 //!
 //! The log level makes no difference. Nothing is decided here; the emitter of an event has decided.
 
-use super::episode::{EpisodeKind, EpisodeNews, EpisodeStep};
+use super::episode::{EpisodeKind, EpisodeStep, EpisodeUpdate};
 use super::event::Event;
 use super::plugin_event::PluginEvent;
 use super::trace_event::TraceEvent;
@@ -13,7 +13,7 @@ use crate::pool::{StuckKind, SupervisorReport};
 
 use EpisodeStep::{Ended, Happened, Holds};
 
-impl EpisodeNews {
+impl EpisodeUpdate {
     /// Returns the effect of `event` on the episodes, if it has any.
     pub(super) fn of(event: &Event<'_>) -> Option<Self> {
         use EpisodeKind as Kind;
@@ -23,71 +23,71 @@ impl EpisodeNews {
             Event::Plugin(plugin, PluginEvent::HealthChanged(change)) => {
                 let step = if change.to.health == PluginHealth::Ok { Ended(None) } else { Holds };
                 let detail = format!("{}: {}", change.to.health.as_str(), change.to.text);
-                Self { subject: plugin.to_owned(), ..news(Kind::Plugin, step, detail) }
+                Self { subject: plugin.to_owned(), ..update(Kind::Plugin, step, detail) }
             }
             Event::Draining { delay, timeout } => {
                 let (delay, timeout) = (delay.as_secs(), timeout.as_secs());
                 let detail = format!("requests have {timeout} s to end, after {delay} s of usual service");
-                news(Kind::Drain, Holds, detail)
+                update(Kind::Drain, Holds, detail)
             }
             Event::DrainTimeout { cut_off } => {
                 let detail = format!("the deadline has passed: {cut_off} requests were aborted");
-                news(Kind::Drain, Holds, detail)
+                update(Kind::Drain, Holds, detail)
             }
-            Event::Stopped => news(Kind::Drain, Ended(None), ""),
-            Event::Reloaded => news(Kind::Reload, Happened, "succeeded"),
-            Event::ReloadFailed { error } => news(Kind::Reload, Happened, format!("failed: {error}")),
+            Event::Stopped => update(Kind::Drain, Ended(None), ""),
+            Event::Reloaded => update(Kind::Reload, Happened, "succeeded"),
+            Event::ReloadFailed { error } => update(Kind::Reload, Happened, format!("failed: {error}")),
             Event::WedgeWarning { gate, workers_idle } => {
                 let depth = gate.depth;
                 let detail =
                     format!("{depth} requests queued, {workers_idle} workers idle, nothing finished");
-                news(Kind::Wedge, Holds, detail)
+                update(Kind::Wedge, Holds, detail)
             }
-            Event::PoolRecovered => news(Kind::Wedge, Ended(None), ""),
+            Event::PoolRecovered => update(Kind::Wedge, Ended(None), ""),
             Event::SheddingStarted { refused, .. } => refused_so_far(Holds, refused.sum()),
             Event::SheddingContinues { episode, .. } => refused_so_far(Holds, episode.sum()),
             Event::SheddingStopped { episode, duration, .. } => {
                 refused_so_far(Ended(Some(duration)), episode.sum())
             }
-            Event::SpoolTrouble { error } => news(Kind::Spool, Happened, error),
+            Event::SpoolTrouble { error } => update(Kind::Spool, Happened, error),
             Event::AcceptFailed { error } | Event::OpsAcceptFailed { error } => {
-                news(Kind::AcceptFailed, Happened, error)
+                update(Kind::AcceptFailed, Happened, error)
             }
-            Event::OpsReserveUsed { error } => news(Kind::Descriptors, Happened, error),
-            Event::OpcacheRestartDelayed => news(
+            Event::OpsReserveUsed { error } => update(Kind::Descriptors, Happened, error),
+            Event::OpcacheRestartDelayed => update(
                 Kind::OpcacheRestart,
                 Holds,
                 "waits for scripts that run long; others are compiled each time",
             ),
-            Event::OpcacheRestarted => news(Kind::OpcacheRestart, Ended(None), ""),
+            Event::OpcacheRestarted => update(Kind::OpcacheRestart, Ended(None), ""),
             Event::CertificateExpired { path, .. } => {
-                news(Kind::Certificate, Happened, format!("{path} has expired"))
+                update(Kind::Certificate, Happened, format!("{path} has expired"))
             }
             Event::CertificateNotYetValid { path, .. } => {
-                news(Kind::Certificate, Happened, format!("{path} is not valid yet"))
+                update(Kind::Certificate, Happened, format!("{path} is not valid yet"))
             }
             _ => return None,
         })
     }
 }
 
-fn news(kind: EpisodeKind, step: EpisodeStep, detail: impl Into<String>) -> EpisodeNews {
-    EpisodeNews { kind, subject: String::new(), step, total: None, detail: detail.into() }
+fn update(kind: EpisodeKind, step: EpisodeStep, detail: impl Into<String>) -> EpisodeUpdate {
+    EpisodeUpdate { kind, subject: String::new(), step, total: None, detail: detail.into() }
 }
 
-impl EpisodeNews {
-    /// Makes the news that this many requests were refused since the episode of shedding began.
+impl EpisodeUpdate {
+    /// Makes the update that this many requests were refused since the episode of shedding began.
     pub fn refused_so_far(refused: u64) -> Self {
         refused_so_far(Holds, refused)
     }
 }
 
-fn refused_so_far(step: EpisodeStep, refused: u64) -> EpisodeNews {
+fn refused_so_far(step: EpisodeStep, refused: u64) -> EpisodeUpdate {
     let detail = format!("{refused} requests refused");
-    EpisodeNews { total: Some(refused), ..news(EpisodeKind::Shedding, step, detail) }
+    EpisodeUpdate { total: Some(refused), ..update(EpisodeKind::Shedding, step, detail) }
 }
 
-fn of_worker(event: &WorkerEvent<'_>) -> Option<EpisodeNews> {
+fn of_worker(event: &WorkerEvent<'_>) -> Option<EpisodeUpdate> {
     match *event {
         WorkerEvent::Supervised(report) => of_supervisor("", report),
         WorkerEvent::TaskThreads(report) => of_supervisor("async", report),
@@ -108,8 +108,8 @@ fn of_worker(event: &WorkerEvent<'_>) -> Option<EpisodeNews> {
     }
 }
 
-fn stuck(detail: String) -> EpisodeNews {
-    news(EpisodeKind::Stuck, Happened, detail)
+fn stuck(detail: String) -> EpisodeUpdate {
+    update(EpisodeKind::Stuck, Happened, detail)
 }
 
 fn kind_text(kind: StuckKind) -> &'static str {
@@ -120,49 +120,49 @@ fn kind_text(kind: StuckKind) -> &'static str {
     }
 }
 
-/// Returns the news of the pool with this name, which is empty for the pool that answers requests.
-fn of_supervisor(pool: &str, report: SupervisorReport<'_>) -> Option<EpisodeNews> {
+/// Returns the update of the pool with this name, which is empty for the pool that answers requests.
+fn of_supervisor(pool: &str, report: SupervisorReport<'_>) -> Option<EpisodeUpdate> {
     use EpisodeKind as Kind;
     let one = match report {
         SupervisorReport::Lost { slot, reason } => {
-            news(Kind::WorkerLost, Happened, format!("worker {slot}: {reason}"))
+            update(Kind::WorkerLost, Happened, format!("worker {slot}: {reason}"))
         }
         SupervisorReport::NotBooted { slot, reason, .. } => {
-            news(Kind::BootFailed, Holds, format!("worker {slot}: {reason}"))
+            update(Kind::BootFailed, Holds, format!("worker {slot}: {reason}"))
         }
-        SupervisorReport::BootAgain { .. } => news(Kind::BootFailed, Ended(None), ""),
+        SupervisorReport::BootAgain { .. } => update(Kind::BootFailed, Ended(None), ""),
         SupervisorReport::RestartStarted { workers } => {
-            news(Kind::RollingRestart, Holds, format!("of {workers} workers"))
+            update(Kind::RollingRestart, Holds, format!("of {workers} workers"))
         }
-        SupervisorReport::RestartFinished { .. } => news(Kind::RollingRestart, Ended(None), ""),
+        SupervisorReport::RestartFinished { .. } => update(Kind::RollingRestart, Ended(None), ""),
         SupervisorReport::RestartStopped { slot, reason, left, .. } => {
             let detail = format!("stopped, {left} old workers stay: worker {slot}: {reason}");
-            news(Kind::RollingRestart, Ended(None), detail)
+            update(Kind::RollingRestart, Ended(None), detail)
         }
         SupervisorReport::RenewalDelayed { lingering } => {
-            news(Kind::OpcacheRestart, Holds, format!("waits for {lingering} old workers to end"))
+            update(Kind::OpcacheRestart, Holds, format!("waits for {lingering} old workers to end"))
         }
     };
-    Some(EpisodeNews { subject: pool.to_owned(), ..one })
+    Some(EpisodeUpdate { subject: pool.to_owned(), ..one })
 }
 
-fn of_tracing(event: TraceEvent<'_>) -> Option<EpisodeNews> {
+fn of_tracing(event: TraceEvent<'_>) -> Option<EpisodeUpdate> {
     use EpisodeKind as Kind;
     // Exports of spans are the usual ones; the others are named.
-    let about = |signal: ExportSignal, step, detail: &str| EpisodeNews {
+    let about = |signal: ExportSignal, step, detail: &str| EpisodeUpdate {
         subject: if signal == ExportSignal::Traces { String::new() } else { signal.as_str().to_owned() },
-        ..news(Kind::ExportFailed, step, detail)
+        ..update(Kind::ExportFailed, step, detail)
     };
     match event {
         TraceEvent::ExportFailed { signal, reason, .. } => Some(about(signal, Holds, reason)),
         TraceEvent::ExportsFail { signal, reason, exports, .. } => {
-            Some(EpisodeNews { total: Some(exports), ..about(signal, Holds, reason) })
+            Some(EpisodeUpdate { total: Some(exports), ..about(signal, Holds, reason) })
         }
         TraceEvent::ExportsRecovered { signal, exports, .. } => {
-            Some(EpisodeNews { total: Some(exports), ..about(signal, Ended(None), "") })
+            Some(EpisodeUpdate { total: Some(exports), ..about(signal, Ended(None), "") })
         }
         TraceEvent::ItemsDropped { signal: ExportSignal::Traces, items } => {
-            Some(news(Kind::SpansDropped, Happened, format!("{items} more spans")))
+            Some(update(Kind::SpansDropped, Happened, format!("{items} more spans")))
         }
         TraceEvent::SettingIgnored { .. }
         | TraceEvent::PartialSuccess { .. }
@@ -179,7 +179,7 @@ mod tests {
     use crate::admission::{GateFacts, Refusals};
 
     fn of(event: &Event<'_>) -> Option<(EpisodeKind, EpisodeStep)> {
-        EpisodeNews::of(event).map(|news| (news.kind, news.step))
+        EpisodeUpdate::of(event).map(|update| (update.kind, update.step))
     }
 
     #[test]

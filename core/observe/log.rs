@@ -15,7 +15,7 @@ use rustix::io::retry_on_intr;
 
 use super::access::Access;
 use super::batch_writer::{BatchSink, BatchWriter};
-use super::episode::{EpisodeBook, EpisodeEntry, EpisodeNews};
+use super::episode::{EpisodeBook, EpisodeEntry, EpisodeUpdate};
 use super::event::Event;
 use super::log_tap::{LogLine, LogTap};
 use super::terminal_lines::{TerminalLines, TerminalOptions};
@@ -88,8 +88,8 @@ impl Log {
     /// Logs `event`, if its level (or, for an access record, its status) is enabled. An event that is part of an
     /// episode is recorded in the book of episodes at any level.
     pub fn emit(&self, event: &Event<'_>) {
-        if let Some(news) = EpisodeNews::of(event) {
-            self.note(news);
+        if let Some(update) = EpisodeUpdate::of(event) {
+            self.note(update);
         }
         if self.wants(event) {
             self.writer.offer(LogItem::Line(line_of(event)));
@@ -111,10 +111,10 @@ impl Log {
         Ok(())
     }
 
-    /// Records news without a log record.
-    pub fn note(&self, news: EpisodeNews) {
+    /// Records an update without a log record.
+    pub fn note(&self, update: EpisodeUpdate) {
         let at = time::wall();
-        self.episodes.lock().note(news, at);
+        self.episodes.lock().note(update, at);
     }
 
     /// Returns the recent episodes, latest first.

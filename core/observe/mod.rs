@@ -74,7 +74,7 @@ mod worker_event;
 mod worker_state;
 
 pub use access::Access;
-pub use episode::{EpisodeBook, EpisodeEntry, EpisodeKind, EpisodeNews, EpisodeStep};
+pub use episode::{EpisodeBook, EpisodeEntry, EpisodeKind, EpisodeStep, EpisodeUpdate};
 pub use event::Event;
 pub use facts::{
     BootFailure, CertificateFacts, ReloadFacts, ReloadReading, ScrapeFacts, StaticCacheReading, TaskFacts,

@@ -17,7 +17,7 @@ use super::label::{CancelReason, StatusClass};
 use super::php_errors::{PhpErrorEntry, PhpErrorLevel};
 use super::status_facts::{OldestJob, OldestWork, StatusFacts};
 use super::timestamp::timestamp;
-use super::worker_state::{Duty, worker_state};
+use super::worker_state::{JobKind, worker_state};
 use crate::admission::ShedReason;
 use crate::cache::CacheOutcome;
 use crate::limits::{REPLIES_MEMORY_MAX, STATUS_PATH_MAX, STATUS_TREND_POINTS, STATUS_WINDOW_SECONDS};
@@ -194,7 +194,7 @@ impl StatusFacts<'_> {
 
     fn workers(&self) -> Vec<Value> {
         present(&self.scrape.slots)
-            .map(|slot| worker(slot, Duty::Requests, self.scrape.worker_mode, &self.oldest_requests))
+            .map(|slot| worker(slot, JobKind::Requests, self.scrape.worker_mode, &self.oldest_requests))
             .collect()
     }
 
@@ -209,7 +209,7 @@ impl StatusFacts<'_> {
             "stranded": tasks.stranded,
             "in_flight": tasks.in_flight,
             "in_flight_max": tasks.in_flight_limit,
-            "workers": present(&self.task_slots).map(|slot| worker(slot, Duty::Tasks, true, &self.oldest_tasks)).collect::<Vec<_>>(),
+            "workers": present(&self.task_slots).map(|slot| worker(slot, JobKind::Tasks, true, &self.oldest_tasks)).collect::<Vec<_>>(),
         }))
     }
 
@@ -285,8 +285,8 @@ fn present(slots: &[SlotReading]) -> impl Iterator<Item = &SlotReading> {
     slots.iter().filter(|slot| slot.phase != SlotPhase::Vacant)
 }
 
-fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool, oldest: &[OldestJob]) -> Value {
-    let state = worker_state(slot, duty);
+fn worker(slot: &SlotReading, job_kind: JobKind, is_persistent: bool, oldest: &[OldestJob]) -> Value {
+    let state = worker_state(slot, job_kind);
     let request_age = slot.oldest.map(|job| job.age);
     let state_age = match state {
         "booting" => slot.uptime,

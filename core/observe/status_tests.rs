@@ -8,7 +8,7 @@ use crate::cache::{CacheOutcome, CacheReading};
 use crate::observe::health::WorkerHealth;
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
-    BootFailure, CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History,
+    BootFailure, CertificateFacts, EpisodeBook, EpisodeKind, EpisodeStep, EpisodeUpdate, History,
     OpcacheMemory, PhpErrorRaised, PhpErrors, ProbeFacts, ReloadFacts, ReloadReading, Sample, ScrapeFacts,
     StaticCacheReading, TaskFacts, TraceFacts, Usage,
 };
@@ -427,7 +427,7 @@ fn a_full_disk_is_a_condition_for_a_minute() {
         let mut book = EpisodeBook::default();
         let (kind, step) = (EpisodeKind::Spool, EpisodeStep::Happened);
         let detail = error.to_owned();
-        book.note(EpisodeNews { kind, subject: String::new(), step, total: None, detail }, when);
+        book.note(EpisodeUpdate { kind, subject: String::new(), step, total: None, detail }, when);
         StatusFacts { episodes: book.episodes(), ..facts() }
     };
     let php = |message: &str, when| {
@@ -520,7 +520,7 @@ fn unusual_conditions_have_names() {
     for kind in
         [EpisodeKind::Wedge, EpisodeKind::Shedding, EpisodeKind::BootFailed, EpisodeKind::ExportFailed]
     {
-        book.note(EpisodeNews { step: EpisodeStep::Holds, ..EpisodeNews::ended(kind) }, at(1000));
+        book.note(EpisodeUpdate { step: EpisodeStep::Holds, ..EpisodeUpdate::ended(kind) }, at(1000));
     }
     let episodes = || book.episodes();
     assert_eq!(
@@ -534,18 +534,18 @@ fn unusual_conditions_have_names() {
 #[test]
 fn episodes_have_a_beginning_and_an_end() {
     let mut book = EpisodeBook::default();
-    let news = EpisodeNews {
+    let update = EpisodeUpdate {
         detail: "9 \"requests\" refused".to_owned(),
-        ..EpisodeNews::ended(EpisodeKind::Shedding)
+        ..EpisodeUpdate::ended(EpisodeKind::Shedding)
     };
-    book.note(EpisodeNews { step: EpisodeStep::Holds, total: Some(9), ..news }, at(60));
+    book.note(EpisodeUpdate { step: EpisodeStep::Holds, total: Some(9), ..update }, at(60));
     let first = report(&StatusFacts { episodes: book.episodes(), ..facts() });
     let expected = json!({
         "kind": "shedding", "subject": null, "began_at": "1970-01-01T00:01:00.000000Z",
         "last_at": "1970-01-01T00:01:00.000000Z", "ended_at": null, "count": 9, "detail": "9 \"requests\" refused",
     });
     assert_eq!(first["episodes"][0], expected);
-    book.note(EpisodeNews::ended(EpisodeKind::Shedding), at(120));
+    book.note(EpisodeUpdate::ended(EpisodeKind::Shedding), at(120));
     let last = report(&StatusFacts { episodes: book.episodes(), ..facts() });
     assert_eq!(last["episodes"][0]["ended_at"], "1970-01-01T00:02:00.000000Z");
 }

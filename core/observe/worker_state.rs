@@ -4,16 +4,17 @@ use crate::pool::{STUCK_THRESHOLD, SlotPhase, SlotReading, WorkerOrder};
 
 /// The kind of jobs that a worker runs.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Duty {
+pub(super) enum JobKind {
     Requests,
     Tasks,
 }
 
 /// Returns the state of the worker in a slot; the worst state takes precedence.
-pub(super) fn worker_state(slot: &SlotReading, duty: Duty) -> &'static str {
+pub(super) fn worker_state(slot: &SlotReading, kind: JobKind) -> &'static str {
     // A task that waits does not hold up its worker.
-    let is_old =
-        slot.oldest.is_some_and(|job| job.age >= STUCK_THRESHOLD && !(duty == Duty::Tasks && job.is_parked));
+    let is_old = slot
+        .oldest
+        .is_some_and(|job| job.age >= STUCK_THRESHOLD && !(kind == JobKind::Tasks && job.is_parked));
     match slot.phase {
         SlotPhase::Vacant => "none",
         SlotPhase::Booting => "booting",

@@ -1,6 +1,6 @@
 //! Exports over HTTP/1.1, one after another on a connection.
 //!
-//! Once the status line and the fields have arrived, the response counts whatever happens to the rest. Interim
+//! The status is final once the header section is complete; errors in the body are ignored. Interim
 //! responses are skipped. The connection is reused only if the response ended where its framing says. Does not support
 //! redirects or any other feature that this client does not request.
 

@@ -20,19 +20,19 @@
 //! | `request_fields`, `connection_lost` | shared by both |
 //! | `batcher`, `schedule` | when spans and log records are exported, and when metrics are |
 //! | `retry` | the attempts of an export |
-//! | `news` | which results of exports are logged |
+//! | `export_watch` | which results of exports are logged |
 
 mod answer;
 mod batcher;
 mod connection_lost;
 mod exchange;
+mod export_watch;
 mod grpc;
 mod http1;
 mod json;
 mod json_writer;
 mod log_record;
 mod metric;
-mod news;
 mod payload;
 mod pipe;
 mod protobuf;
@@ -45,9 +45,9 @@ pub use answer::{CollectorAnswer, PartialSuccess, RetryAdvice};
 pub use batcher::{BatchStep, Batcher};
 pub use connection_lost::ConnectionLost;
 pub use exchange::Exchange;
+pub use export_watch::{ExportEvent, ExportWatch};
 pub use log_record::LogRecord;
 pub use metric::{HistogramPoint, Metric, MetricData, NumberPoint, PointAttributes, PointValue, Temporality};
-pub use news::{ExportNews, ExportWatch};
 pub use payload::{BatchEncoder, Payload, TooLarge, log_format, metric_format, span_format};
 pub use retry::{AfterAttempt, AttemptEnd, Export, ExportTimeouts, RetryRules};
 pub use schedule::ExportSchedule;

@@ -84,8 +84,8 @@ impl PluginHandle {
     }
 
     /// Returns the health, unless the plugin has just started and not answered yet.
-    pub(super) fn news(&self, now: Instant) -> Option<HealthReport> {
-        self.state.lock().watch.news(now)
+    pub(super) fn settled_report(&self, now: Instant) -> Option<HealthReport> {
+        self.state.lock().watch.settled_report(now)
     }
 
     /// Returns whether a page request may wait for this plugin.

@@ -106,7 +106,7 @@ impl HealthWatch {
     }
 
     /// Like [`report`](Self::report), but `None` for a plugin that is still starting and not late.
-    pub(super) fn news(&self, now: Instant) -> Option<HealthReport> {
+    pub(super) fn settled_report(&self, now: Instant) -> Option<HealthReport> {
         let is_new = matches!(self.answer, LastAnswer::None) && !self.is_late(now);
         if is_new { None } else { self.report(now) }
     }
@@ -127,18 +127,18 @@ impl HealthWatch {
 
 /// Detects changes of a plugin's health.
 #[derive(Debug)]
-pub(super) struct HealthNews {
+pub(super) struct HealthChanges {
     reported: PluginHealth,
 }
 
-impl Default for HealthNews {
+impl Default for HealthChanges {
     /// Starts from `Ok`, so that a healthy plugin causes no change.
     fn default() -> Self {
         Self { reported: PluginHealth::Ok }
     }
 }
 
-impl HealthNews {
+impl HealthChanges {
     /// Takes the current health; returns the change, if any.
     pub(super) fn step(&mut self, now: Option<HealthReport>) -> Option<HealthChange> {
         let to = now?;
@@ -172,10 +172,10 @@ mod tests {
         let (mut watch, now) = watch();
         watch.begin(PluginCall::Start, now);
         assert_eq!(watch.report(now), Some(HealthReport::new(PluginHealth::Degraded, "starting")));
-        assert_eq!(watch.news(at(now, 5000)), None);
+        assert_eq!(watch.settled_report(at(now, 5000)), None);
         watch.end();
         watch.answered(ok());
-        assert_eq!((watch.report(now), watch.news(now)), (Some(ok()), Some(ok())));
+        assert_eq!((watch.report(now), watch.settled_report(now)), (Some(ok()), Some(ok())));
     }
 
     #[test]
@@ -232,13 +232,13 @@ mod tests {
 
     #[test]
     fn changes_are_reported_once_and_a_healthy_start_is_not() {
-        let mut news = HealthNews::default();
+        let mut changes = HealthChanges::default();
         let report = |health| Some(HealthReport::new(health, "x"));
-        assert_eq!(news.step(None), None);
-        assert_eq!(news.step(report(PluginHealth::Ok)), None);
-        let change = news.step(report(PluginHealth::Failed)).unwrap();
+        assert_eq!(changes.step(None), None);
+        assert_eq!(changes.step(report(PluginHealth::Ok)), None);
+        let change = changes.step(report(PluginHealth::Failed)).unwrap();
         assert_eq!((change.from, change.to.health), (PluginHealth::Ok, PluginHealth::Failed));
-        assert_eq!(news.step(report(PluginHealth::Failed)), None);
-        assert_eq!(news.step(report(PluginHealth::Ok)).unwrap().from, PluginHealth::Failed);
+        assert_eq!(changes.step(report(PluginHealth::Failed)), None);
+        assert_eq!(changes.step(report(PluginHealth::Ok)).unwrap().from, PluginHealth::Failed);
     }
 }

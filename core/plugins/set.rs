@@ -26,9 +26,9 @@ use crate::sync::primitive::{Arc, ThreadBuilder};
 use crate::time::{self, Clock};
 
 use super::handle::{PluginHandle, PluginReading};
-use super::health::HealthNews;
+use super::health::HealthChanges;
 use super::question::{PageOutcome, PluginQuestion};
-use super::signal::{MilestoneWatch, WaitEnd, is_stop_wanted, milestone};
+use super::signal::{OneShotEventWatch, WaitEnd, is_stop_wanted, one_shot_event};
 use super::thread::{PluginEvents, PluginThread};
 use super::trouble::TroubleLog;
 
@@ -51,8 +51,8 @@ struct InstalledPlugins {
 #[derive(Debug)]
 struct RunningPlugin {
     handle: Arc<PluginHandle>,
-    news: ShortLock<HealthNews>,
-    ended: MilestoneWatch,
+    changes: ShortLock<HealthChanges>,
+    ended: OneShotEventWatch,
 }
 
 /// Why plugins prevent the start of the server.
@@ -173,8 +173,8 @@ impl PluginSet {
         let Some(installed) = self.installed.get() else { return };
         for plugin in &installed.plugins {
             plugin.handle.inbox.order_round();
-            let news = plugin.handle.news(now);
-            let change = plugin.news.lock().step(news);
+            let report = plugin.handle.settled_report(now);
+            let change = plugin.changes.lock().step(report);
             if let Some(change) = change {
                 installed.events.health_changed(&plugin.handle.about.name, &change);
             }
@@ -331,20 +331,20 @@ fn check_names(names: &[String]) -> Result<(), PluginStartError> {
 fn launch(
     thread: PluginThread,
     handle: Arc<PluginHandle>,
-) -> Result<(RunningPlugin, MilestoneWatch), PluginStartError> {
-    let (initialising, initialised) = milestone()?;
-    let (ending, ended) = milestone()?;
+) -> Result<(RunningPlugin, OneShotEventWatch), PluginStartError> {
+    let (initialising, initialised) = one_shot_event()?;
+    let (ending, ended) = one_shot_event()?;
     ThreadBuilder::new()
         .name(format!("svc-plugin-{}", handle.about.name))
         .stack_size(PLUGIN_STACK_BYTES)
         .spawn(move || thread.run(initialising, ending))?;
-    Ok((RunningPlugin { handle, news: ShortLock::default(), ended }, initialised))
+    Ok((RunningPlugin { handle, changes: ShortLock::default(), ended }, initialised))
 }
 
 /// Waits until the plugin is initialised or `stop` is readable.
 fn wait_for_init(
     handle: &PluginHandle,
-    initialised: &MilestoneWatch,
+    initialised: &OneShotEventWatch,
     stop: Option<BorrowedFd<'_>>,
 ) -> Result<(), PluginStartError> {
     let name = handle.about.name.clone();

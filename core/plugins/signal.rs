@@ -13,13 +13,13 @@ use crate::descriptor::move_up;
 
 /// The thread's end; dropping it fires the event.
 #[derive(Debug)]
-pub(super) struct Milestone {
+pub(super) struct OneShotEvent {
     _end: PipeWriter,
 }
 
 /// The waiting end.
 #[derive(Debug)]
-pub(super) struct MilestoneWatch(PipeReader);
+pub(super) struct OneShotEventWatch(PipeReader);
 
 /// The outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +37,12 @@ pub(super) enum WaitEnd {
 /// # Errors
 ///
 /// If the system is out of descriptors.
-pub(super) fn milestone() -> io::Result<(Milestone, MilestoneWatch)> {
+pub(super) fn one_shot_event() -> io::Result<(OneShotEvent, OneShotEventWatch)> {
     let (reader, writer) = io::pipe()?;
-    Ok((Milestone { _end: move_up(writer) }, MilestoneWatch(move_up(reader))))
+    Ok((OneShotEvent { _end: move_up(writer) }, OneShotEventWatch(move_up(reader))))
 }
 
-impl MilestoneWatch {
+impl OneShotEventWatch {
     /// Waits for the event; returns whether it fired in time.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         self.wait_unless(None, timeout) == WaitEnd::Come
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_moment_comes_when_the_other_end_is_dropped() {
-        let (end, watch) = milestone().unwrap();
+        let (end, watch) = one_shot_event().unwrap();
         assert!(!watch.wait(Duration::ZERO));
         drop(end);
         assert!(watch.wait(Duration::ZERO) && watch.wait(Duration::MAX), "and stays");
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_given_up_unless_the_moment_has_come() {
-        let (end, watch) = milestone().unwrap();
+        let (end, watch) = one_shot_event().unwrap();
         let (reader, writer) = io::pipe().unwrap();
         let stop = Some(reader.as_fd());
         assert_eq!((watch.wait_unless(stop, Duration::ZERO), is_stop_wanted(stop)), (WaitEnd::Late, false));

@@ -18,7 +18,7 @@ use super::handle::PluginHandle;
 use super::health::HealthChange;
 use super::inbox::{PluginTurn, PluginWork};
 use super::question::{PageOutcome, PluginQuestion};
-use super::signal::Milestone;
+use super::signal::OneShotEvent;
 use super::trouble::TroubleLog;
 
 /// Receives plugin events for the log. Called on any thread; must not block.
@@ -46,7 +46,7 @@ pub(super) struct PluginThread {
 impl PluginThread {
     /// Initialises the plugin, drops `initialised`, and works until the inbox is closed; `_ended` is dropped at the
     /// end.
-    pub(super) fn run(mut self, initialised: Milestone, _ended: Milestone) {
+    pub(super) fn run(mut self, initialised: OneShotEvent, _ended: OneShotEvent) {
         self.handle.begin(PluginCall::Init, self.now());
         let result = self.plugin.init();
         self.handle.end();

@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use super::rate_table::{RateTable, TICKS_PER_REQUEST, Take};
+use super::rate_table::{RateDecision, RateTable, TICKS_PER_REQUEST};
 use crate::limits::{RATE_CLOCK_SLACK, RATE_TABLE_SETS};
 
 /// Limits the request rate of each client.
@@ -63,7 +63,7 @@ impl RateLimiter {
         let hash = self.hasher.hash_one(subscriber(client));
         let now = ticks(now.saturating_duration_since(self.start), self.limit, self.window);
         match self.table.take(hash, now) {
-            Take::Granted { used } => {
+            RateDecision::Granted { used } => {
                 let remaining =
                     self.limit - used / TICKS_PER_REQUEST - u64::from(used % TICKS_PER_REQUEST > 0);
                 let wait = if remaining > 0 {
@@ -73,7 +73,7 @@ impl RateLimiter {
                 };
                 Quota { is_granted: true, remaining, reset_seconds: self.seconds(wait) }
             }
-            Take::Refused { wait } => {
+            RateDecision::Refused { wait } => {
                 Quota { is_granted: false, remaining: 0, reset_seconds: self.seconds(wait) }
             }
         }

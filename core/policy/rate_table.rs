@@ -46,7 +46,7 @@ pub struct RateTable {
 
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Take {
+pub enum RateDecision {
     /// The request is within the limit.
     Granted {
         /// The ticks until the full allowance is restored.
@@ -84,7 +84,7 @@ impl RateTable {
     }
 
     /// Counts one request of a client at `now`.
-    pub fn take(&self, hash: u64, now: u64) -> Take {
+    pub fn take(&self, hash: u64, now: u64) -> RateDecision {
         let set = &self.sets[(hash & (self.sets.len() as u64 - 1)) as usize];
         let tag = hash & !DUE_MASK;
         loop {
@@ -92,11 +92,11 @@ impl RateTable {
             let (reading, used) = found.map_or((victim, 0), |found| (found, found.used));
             let wanted = used + TICKS_PER_REQUEST;
             if wanted > self.burst {
-                return Take::Refused { wait: wanted - self.burst };
+                return RateDecision::Refused { wait: wanted - self.burst };
             }
             let word = tag | (now.wrapping_add(wanted) & DUE_MASK);
             if set[reading.way].replace(reading.word, word) {
-                return Take::Granted { used: wanted };
+                return RateDecision::Granted { used: wanted };
             }
         }
     }
@@ -140,19 +140,19 @@ mod tests {
     }
 
     fn is_granted(table: &RateTable, hash: u64, now: u64) -> bool {
-        matches!(table.take(hash, now), Take::Granted { .. })
+        matches!(table.take(hash, now), RateDecision::Granted { .. })
     }
 
     #[test]
     fn a_burst_is_granted_and_then_one_request_at_a_time() {
         let table = RateTable::new(1, 3, 0);
         let used: Vec<_> = (0..3).map(|_| table.take(client(1), 100)).collect();
-        assert_eq!(used, [16, 32, 48].map(|used| Take::Granted { used }));
-        assert_eq!(table.take(client(1), 100), Take::Refused { wait: 16 });
-        assert_eq!(table.take(client(1), 115), Take::Refused { wait: 1 });
-        assert_eq!(table.take(client(1), 116), Take::Granted { used: 48 });
-        assert_eq!(table.take(client(1), 116), Take::Refused { wait: 16 });
-        assert_eq!(table.take(client(1), 116 + 48), Take::Granted { used: 16 });
+        assert_eq!(used, [16, 32, 48].map(|used| RateDecision::Granted { used }));
+        assert_eq!(table.take(client(1), 100), RateDecision::Refused { wait: 16 });
+        assert_eq!(table.take(client(1), 115), RateDecision::Refused { wait: 1 });
+        assert_eq!(table.take(client(1), 116), RateDecision::Granted { used: 48 });
+        assert_eq!(table.take(client(1), 116), RateDecision::Refused { wait: 16 });
+        assert_eq!(table.take(client(1), 116 + 48), RateDecision::Granted { used: 16 });
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
         let table = RateTable::new(1, 1, 0);
         assert!(is_granted(&table, client(1), 0));
         for now in 0..16 {
-            assert_eq!(table.take(client(1), now), Take::Refused { wait: 16 - now });
+            assert_eq!(table.take(client(1), now), RateDecision::Refused { wait: 16 - now });
         }
         assert!(is_granted(&table, client(1), 16));
     }
@@ -184,9 +184,9 @@ mod tests {
         let table = RateTable::new(1, 2, 100);
         let wrap = 1 << DUE_BITS;
         for now in [5, wrap - 300, wrap - 3, wrap + 100, 7 * wrap + 200] {
-            assert_eq!(table.take(client(7), now), Take::Granted { used: 16 }, "{now}");
-            assert_eq!(table.take(client(7), now), Take::Granted { used: 32 }, "{now}");
-            assert_eq!(table.take(client(7), now), Take::Refused { wait: 16 }, "{now}");
+            assert_eq!(table.take(client(7), now), RateDecision::Granted { used: 16 }, "{now}");
+            assert_eq!(table.take(client(7), now), RateDecision::Granted { used: 32 }, "{now}");
+            assert_eq!(table.take(client(7), now), RateDecision::Refused { wait: 16 }, "{now}");
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
     fn a_clock_that_lags_behind_another_thread_s_gains_nothing() {
         let table = RateTable::new(1, 2, 100);
         assert!(is_granted(&table, client(1), 200) && is_granted(&table, client(1), 200));
-        assert_eq!(table.take(client(1), 150), Take::Refused { wait: 66 });
+        assert_eq!(table.take(client(1), 150), RateDecision::Refused { wait: 66 });
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub trait PersistentWorker<J: Job> {
 
     /// Boots the application, reports that, and serves until its directive ends the loop or it asks to be replaced.
     /// Jobs that it still holds when it returns fail.
-    fn run(&mut self, context: &WorkerContext<J>) -> Departure;
+    fn run(&mut self, context: &WorkerContext<J>) -> WorkerExit;
 
     /// Returns the probe of the thread. Called once, before [`run`](Self::run).
     fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
@@ -83,7 +83,7 @@ pub trait PersistentWorker<J: Job> {
 
 /// Why the loop of a persistent worker ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Departure {
+pub enum WorkerExit {
     /// Its directive ended the loop.
     Stopped,
     /// The application failed to boot, for this reason.

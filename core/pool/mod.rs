@@ -69,7 +69,7 @@ mod workers;
 pub use backoff::{Backoff, SpawnLimit};
 pub use boot_fault::BootFault;
 pub use context::{Claim, Directive, WorkerContext};
-pub use engine::{Departure, Engine, PersistentWorker, Started, Worker, WorkerStartError};
+pub use engine::{Engine, PersistentWorker, Started, Worker, WorkerExit, WorkerStartError};
 pub use events::{PoolEvents, RecycleReason};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use job::{Job, NotClaimed};
@@ -88,7 +88,7 @@ pub use slot::{SlotPhase, SlotReading, WorkerOrder};
 pub use stall::{StallDetector, StallReport, StallSample};
 pub use state::{Failure, JobSource, PoolSize};
 pub use stuck::{Finding, HeldJob, StuckKind};
-pub use supervisor::{Supervisor, SupervisorNews, SupervisorReport};
+pub use supervisor::{Supervisor, SupervisorEvents, SupervisorReport};
 pub use watchdog::{Inspection, STUCK_THRESHOLD, Watchdog};
 pub use workers::{PoolFacts, Probation, WorkerPool};
 

@@ -39,7 +39,7 @@ pub struct Supervisor {
     /// The requested restart, until it has succeeded.
     asked: Option<AskedRestart>,
     stale_boots: StaleBoots,
-    news: SupervisorNews,
+    events: SupervisorEvents,
 }
 
 /// A requested rolling restart.
@@ -63,9 +63,9 @@ struct StaleBoots {
     booted: u64,
 }
 
-/// Events since the last call of [`Supervisor::take_news`].
+/// Events since the last call of [`Supervisor::take_events`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SupervisorNews {
+pub struct SupervisorEvents {
     /// A worker has booted.
     pub has_booted: bool,
     /// The failures to boot; they count as later than the boots.
@@ -146,7 +146,7 @@ impl Supervisor {
             is_short: false,
             asked: None,
             stale_boots: StaleBoots::default(),
-            news: SupervisorNews::default(),
+            events: SupervisorEvents::default(),
         }
     }
 
@@ -156,12 +156,12 @@ impl Supervisor {
         self.restart_wanted = true;
         // The outcome of an earlier request is not the outcome of this one.
         self.asked = None;
-        self.news.restart = None;
+        self.events.restart = None;
     }
 
     /// Takes the events since the last call.
-    pub fn take_news(&mut self) -> SupervisorNews {
-        std::mem::take(&mut self.news)
+    pub fn take_events(&mut self) -> SupervisorEvents {
+        std::mem::take(&mut self.events)
     }
 
     /// Takes the actions that the state of the pool requires; returns when to call again, if that is known. Must be
@@ -231,7 +231,7 @@ impl Supervisor {
         let boots = booted - std::mem::replace(&mut self.booted, booted);
         if boots > 0 {
             if self.stale_boots.subtract_from(boots, &workers.slots(now)) > 0 {
-                self.news.has_booted = true;
+                self.events.has_booted = true;
                 if self.is_behind() && !self.rolling_restart.is_under_way() {
                     // The code on disk boots again, so the other workers need not wait for it.
                     self.renewal.begin_anew();
@@ -267,7 +267,7 @@ impl Supervisor {
     /// Notes why a worker failed to boot. If all workers from before a requested restart are gone, that restart has
     /// failed.
     fn note_fault(&mut self, fault: &BootFault) {
-        self.news.failures.push(fault.clone());
+        self.events.failures.push(fault.clone());
         if self.asked.is_some_and(|asked| asked.is_over) {
             self.asked_failed(fault.clone(), true);
         }
@@ -278,7 +278,7 @@ impl Supervisor {
         let Some(asked) = &mut self.asked else { return };
         (asked.booted, asked.is_over) = (self.booted, is_over);
         if !std::mem::replace(&mut asked.has_failed, true) {
-            self.news.restart = Some(Err(fault));
+            self.events.restart = Some(Err(fault));
         }
     }
 
@@ -368,7 +368,7 @@ impl Supervisor {
         let Some(asked) = self.asked.filter(|asked| asked.is_over) else { return };
         if self.booted > asked.booted {
             self.asked = None;
-            self.news.restart = Some(Ok(()));
+            self.events.restart = Some(Ok(()));
         }
     }
 

@@ -21,7 +21,7 @@ use crate::time;
 
 use super::boot_fault::BootFault;
 use super::context::{WorkerCondition, WorkerContext};
-use super::engine::{Departure, Engine, Started};
+use super::engine::{Engine, Started, WorkerExit};
 use super::events::{PoolEvents, RecycleReason};
 use super::job::Job;
 use super::probe::ThreadProbe;
@@ -382,10 +382,10 @@ fn run<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) -> ThreadEnd {
             shared.state.source.idle_workers().set_waker(index, Some(worker.waker()));
             shared.state.slots[index].set_probe(worker.probe());
             match worker.run(&context) {
-                Departure::Stopped => ThreadEnd::Stopped,
-                Departure::NotBooted(fault) => ThreadEnd::Failed(fault),
-                Departure::Lost(reason) => ThreadEnd::Failed(reason.into()),
-                Departure::Recycled(reason) => ThreadEnd::Recycled(reason),
+                WorkerExit::Stopped => ThreadEnd::Stopped,
+                WorkerExit::NotBooted(fault) => ThreadEnd::Failed(fault),
+                WorkerExit::Lost(reason) => ThreadEnd::Failed(reason.into()),
+                WorkerExit::Recycled(reason) => ThreadEnd::Recycled(reason),
             }
         }
     }

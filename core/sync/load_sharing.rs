@@ -40,7 +40,7 @@ pub struct ThreadUse {
     pub awake: Duration,
 }
 
-/// The share of connections that a thread should hand over when they come to rest. Each counts once per order.
+/// The share of its idle connections that a thread should hand over. Each connection is considered once per order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandoverOrder {
     /// Distinguishes an order from the previous one.

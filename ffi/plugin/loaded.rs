@@ -157,14 +157,14 @@ impl Plugin for LoadedPlugin {
         let health = self.raw.health.ok_or_else(missing)?;
         let mut taken = None;
         let sink = AnswerSink::Health(&mut taken);
-        // SAFETY: the plugin's own callback and state, and a handle of its answer.
+        // SAFETY: the callback belongs to this plugin, `state` is its own, and the answer outlives the call.
         let refused = self.asked(sink, |state, answer| unsafe { health(state, answer.as_raw()) })?;
         taken.ok_or_else(|| unanswered(refused))
     }
 
     fn metrics(&mut self, metrics: &mut dyn MetricSink) -> Result<(), String> {
         let callback = self.raw.metrics.ok_or_else(missing)?;
-        // SAFETY: the plugin's own callback and state, and a handle of its answer.
+        // SAFETY: the callback belongs to this plugin, `state` is its own, and the answer outlives the call.
         self.asked(AnswerSink::Metrics(metrics), |state, answer| unsafe { callback(state, answer.as_raw()) })
             .map(drop)
     }
@@ -174,7 +174,7 @@ impl Plugin for LoadedPlugin {
         let mut is_answered = false;
         let mut take = |json: &[u8]| report(json).inspect(|()| is_answered = true);
         let sink = AnswerSink::Config(&mut take);
-        // SAFETY: the plugin's own callback and state, and a handle of its answer.
+        // SAFETY: the callback belongs to this plugin, `state` is its own, and the answer outlives the call.
         let refused = self.asked(sink, |state, answer| unsafe { config(state, answer.as_raw()) })?;
         if is_answered { Ok(()) } else { Err(unanswered(refused)) }
     }

@@ -1,8 +1,8 @@
 //! The command that becomes the program of a process: `svc __launch PARENT PROGRAM ARGUMENTS…`.
 //!
-//! A process must not outlive the server, however that ends. Only the process itself can ask the kernel for that, and in a
-//! forked child of a server with threads this would be unsafe code. So a second svc starts, asks, unblocks the signals that
-//! it has inherited as blocked, and becomes the program.
+//! PHP must end with the server, even if that crashes. Only the child can request this (PR_SET_PDEATHSIG), and code between
+//! fork and exec is unsafe in a process with threads. So a second svc starts, requests it, unblocks the signals that it has
+//! inherited as blocked, and executes the program.
 //!
 //! The program does not get variables whose names begin with `HTTP_`: php-cgi would add them to those of each request, as if
 //! clients had sent these fields.

@@ -119,7 +119,7 @@ struct Progress {
     /// How much of the request's body is in the output.
     body_read: u64,
     /// The responder takes no more of the request.
-    is_deaf: bool,
+    has_stopped_reading: bool,
     /// When the part of the response that is held back is passed on.
     held_until: Option<Instant>,
     /// The server ends, and waits for no more requests.
@@ -169,7 +169,7 @@ impl Transfer<'_> {
             written: 0,
             has_written: false,
             body_read: 0,
-            is_deaf: false,
+            has_stopped_reading: false,
             held_until: None,
             is_stopping: false,
             now: time::now(),
@@ -248,7 +248,7 @@ impl Transfer<'_> {
         buffers: &mut Buffers,
         progress: &mut Progress,
     ) -> Option<TransferEnd> {
-        while !progress.is_deaf && progress.written < buffers.output.len() {
+        while !progress.has_stopped_reading && progress.written < buffers.output.len() {
             match stream.write(&buffers.output[progress.written..]) {
                 Ok(count) => {
                     progress.has_written = true;
@@ -265,7 +265,7 @@ impl Transfer<'_> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) if !progress.has_written => return Some(TransferEnd::NothingTaken),
                 // It may have answered before it closed the connection.
-                Err(_) => progress.is_deaf = true,
+                Err(_) => progress.has_stopped_reading = true,
             }
         }
         None
@@ -273,7 +273,7 @@ impl Transfer<'_> {
 
     /// Waits until something is ready, or a time has come.
     fn wait(&self, stream: &Stream, buffers: &Buffers, progress: &mut Progress) -> Ready {
-        let has_output = !progress.is_deaf && progress.written < buffers.output.len();
+        let has_output = !progress.has_stopped_reading && progress.written < buffers.output.len();
         let interest = if has_output { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut watched = [
             PollFd::new(stream, interest),

@@ -21,8 +21,8 @@ use rustix::process::Signal;
 
 use svc_core::observe::{Event, WorkerEvent};
 use svc_core::pool::{
-    Claim, Departure, Directive, Exchange, PersistentWorker, RecycleReason, Script, ThreadProbe,
-    WorkerContext,
+    Claim, Directive, Exchange, PersistentWorker, RecycleReason, Script, ThreadProbe, WorkerContext,
+    WorkerExit,
 };
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
@@ -90,19 +90,19 @@ impl PersistentWorker<Exchange> for FastcgiWorker {
         Some(Arc::clone(&self.probe) as Arc<dyn ThreadProbe>)
     }
 
-    fn run(&mut self, context: &WorkerContext<Exchange>) -> Departure {
+    fn run(&mut self, context: &WorkerContext<Exchange>) -> WorkerExit {
         match self.boot(context) {
             Ok(()) => {}
-            Err(NotBooted::Stopped) => return Departure::Stopped,
-            Err(NotBooted::Failed(reason)) => return Departure::NotBooted(reason.into()),
+            Err(NotBooted::Stopped) => return WorkerExit::Stopped,
+            Err(NotBooted::Failed(reason)) => return WorkerExit::NotBooted(reason.into()),
         }
         context.booted();
         loop {
-            let departure = if let Some(claim) = context.try_take() {
+            let exit = if let Some(claim) = context.try_take() {
                 self.serve(claim, context);
                 self.look_after(context)
             } else if context.directive() != Directive::Serve {
-                Some(Departure::Stopped)
+                Some(WorkerExit::Stopped)
             } else if context.prepare_park() {
                 self.sleep();
                 context.unpark(false);
@@ -110,8 +110,8 @@ impl PersistentWorker<Exchange> for FastcgiWorker {
             } else {
                 None
             };
-            if let Some(departure) = departure {
-                return departure;
+            if let Some(exit) = exit {
+                return exit;
             }
         }
     }
@@ -272,10 +272,10 @@ impl FastcgiWorker {
     }
 
     /// Decides after a request, or after a sleep, whether the worker goes on.
-    fn look_after(&mut self, context: &WorkerContext<Exchange>) -> Option<Departure> {
+    fn look_after(&mut self, context: &WorkerContext<Exchange>) -> Option<WorkerExit> {
         if let Target::External(endpoints) = &self.plan.target {
             endpoints.probe(time::now());
-            return endpoints.trouble().map(Departure::Lost);
+            return endpoints.trouble().map(WorkerExit::Lost);
         }
         if self.process.as_mut().is_some_and(|process| process.ended().is_some()) {
             self.note_end("");
@@ -283,7 +283,7 @@ impl FastcgiWorker {
         let Some(process) = &self.process else {
             // One that has taken a request could start, so that the next one can.
             let reason = std::mem::take(&mut self.ended);
-            return if self.taken == 0 { Some(Departure::Lost(reason)) } else { self.boot_again(context) };
+            return if self.taken == 0 { Some(WorkerExit::Lost(reason)) } else { self.boot_again(context) };
         };
         let memory_max = self.thread_context.shared.config.php.worker_max_memory_mib << 20;
         let is_large = || process.resident_bytes().is_some_and(|bytes| bytes > memory_max);
@@ -295,18 +295,18 @@ impl FastcgiWorker {
             return None;
         };
         context.close();
-        Some(Departure::Recycled(reason))
+        Some(WorkerExit::Recycled(reason))
     }
 
     /// Starts another process, unless the worker has an order to end.
-    fn boot_again(&mut self, context: &WorkerContext<Exchange>) -> Option<Departure> {
+    fn boot_again(&mut self, context: &WorkerContext<Exchange>) -> Option<WorkerExit> {
         if context.directive() != Directive::Serve {
-            return Some(Departure::Stopped);
+            return Some(WorkerExit::Stopped);
         }
         match self.boot(context) {
             Ok(()) => None,
-            Err(NotBooted::Stopped) => Some(Departure::Stopped),
-            Err(NotBooted::Failed(reason)) => Some(Departure::Lost(reason)),
+            Err(NotBooted::Stopped) => Some(WorkerExit::Stopped),
+            Err(NotBooted::Failed(reason)) => Some(WorkerExit::Lost(reason)),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::disk::slices::slice_now;
 use crate::io_thread::io::Io;
 use crate::io_thread::new_connection::{Endpoints, ListenerKind, NewConnection};
 use crate::net::tls_stream::TlsStream;
-use crate::net::transport::{Got, Transport};
+use crate::net::transport::{ReadResult, Transport};
 use crate::request::meta::RequestMeta;
 use crate::request::server_response::refusal;
 use crate::request::start::{start, start_unreadable};
@@ -259,14 +259,14 @@ impl ClientConnection {
         let got = self.transport.read(&mut io.scratch);
         self.note_handshake(io, false);
         match got {
-            Got::Bytes(count) => {
+            ReadResult::Bytes(count) => {
                 if let Some(protocol) = self.transport.protocol() {
                     self.connection.handle(Input::Protocol(protocol), io.now);
                 }
                 self.connection.handle(Input::Bytes(&io.scratch[..count]), io.now);
             }
-            Got::End => self.connection.handle(Input::End, io.now),
-            Got::Nothing => self.connection.handle(Input::WouldBlock, io.now),
+            ReadResult::End => self.connection.handle(Input::End, io.now),
+            ReadResult::Nothing => self.connection.handle(Input::WouldBlock, io.now),
         }
     }
 

@@ -26,7 +26,7 @@ use svc_core::sync::primitive::{Arc, AtomicBool, Ordering};
 use svc_core::time::{self, Clock};
 
 use super::schedule::{PeriodicJob, Schedule};
-use crate::net::transport::{Got, Transport};
+use crate::net::transport::{ReadResult, Transport};
 use crate::ops::connection::{OpsConnection, OpsStep, TURN, terms};
 use crate::ops::facts::OpsFacts;
 use crate::ops::port::OpsResponder;
@@ -344,9 +344,9 @@ impl OpsPlace {
     fn read(&mut self, now: Instant) {
         let mut bytes = [0; 4096];
         let input = match self.transport.read(&mut bytes) {
-            Got::Bytes(count) => Input::Bytes(&bytes[..count]),
-            Got::End => Input::End,
-            Got::Nothing => Input::WouldBlock,
+            ReadResult::Bytes(count) => Input::Bytes(&bytes[..count]),
+            ReadResult::End => Input::End,
+            ReadResult::Nothing => Input::WouldBlock,
         };
         self.connection.handle(input, now);
     }

@@ -1,4 +1,4 @@
-//! The job that takes I/O threads into use, and out of it.
+//! The job that adjusts the number of active I/O threads periodically.
 //!
 //! Nothing happens if the number of I/O threads is configured, or is one. The job decides nothing; [`IoScaling`]
 //! does.

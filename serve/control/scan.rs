@@ -12,7 +12,7 @@ use svc_core::admission::{
 };
 use svc_core::config::Config;
 use svc_core::limits::CONTROL_TICK;
-use svc_core::observe::{EpisodeKind, EpisodeNews, Event, Hint, Log, Metrics};
+use svc_core::observe::{EpisodeKind, EpisodeUpdate, Event, Hint, Log, Metrics};
 use svc_core::pool::{PoolFacts, STUCK_THRESHOLD, StallDetector, StallReport, StallSample};
 
 use svc_core::time;
@@ -104,7 +104,7 @@ impl Scan {
         let report = stall.tick(sample, now);
         if was_stalled && !stall.is_stalled() && report.is_none() {
             // A minute without a sign of a stall: no finished request that a record could report.
-            log.note(EpisodeNews::ended(EpisodeKind::Wedge));
+            log.note(EpisodeUpdate::ended(EpisodeKind::Wedge));
         }
         if stall.is_stalled() {
             metrics.pool_stalled.set();
@@ -144,7 +144,7 @@ impl Scan {
             // The log reports refusals once a minute; readers of the status see them immediately.
             None => {
                 if let Some(refused) = self.episodes.refused_lately(now) {
-                    log.note(EpisodeNews::refused_so_far(refused.sum()));
+                    log.note(EpisodeUpdate::refused_so_far(refused.sum()));
                 }
             }
         }

@@ -15,8 +15,8 @@ use svc_core::observe::exposition::Format;
 use svc_core::observe::{HealthProbe, WorkerHealth};
 use svc_core::policy::Policy;
 use svc_core::pool::{
-    Departure, Directive, Engine, Exchange, JobSource, PersistentWorker, PoolEvents, PoolSize, RecycleReason,
-    Started, Worker, WorkerContext, WorkerPool, WorkerStartError,
+    Directive, Engine, Exchange, JobSource, PersistentWorker, PoolEvents, PoolSize, RecycleReason, Started,
+    Worker, WorkerContext, WorkerExit, WorkerPool, WorkerStartError,
 };
 use svc_core::sync::counter::Flag;
 use svc_core::sync::event_count::EventCount;
@@ -353,7 +353,7 @@ impl PersistentWorker<Exchange> for LingeringWorker {
         Arc::<LingeringPool>::clone(&self.0)
     }
 
-    fn run(&mut self, context: &WorkerContext<Exchange>) -> Departure {
+    fn run(&mut self, context: &WorkerContext<Exchange>) -> WorkerExit {
         let mut fibers = Vec::new();
         context.booted();
         while context.directive() == Directive::Serve {
@@ -374,7 +374,7 @@ impl PersistentWorker<Exchange> for LingeringWorker {
                 context.unpark(false);
             }
         }
-        Departure::Stopped
+        WorkerExit::Stopped
     }
 }
 

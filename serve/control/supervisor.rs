@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use svc_core::config::PhpConfig;
 use svc_core::observe::{BootFailure, Event, WorkerEvent};
-use svc_core::pool::{PoolSize, Supervisor, SupervisorNews, SupervisorReport};
+use svc_core::pool::{PoolSize, Supervisor, SupervisorEvents, SupervisorReport};
 use svc_core::time;
 
 use super::reload;
@@ -35,11 +35,11 @@ impl Supervision {
             self.0.want_restart();
         }
         let due = self.0.tend(workers, &mut |report| record(shared, report), now);
-        let news = self.0.take_news();
+        let events = self.0.take_events();
         if shared.config.php.worker_mode_enabled {
-            note_boots(shared, &news);
+            note_boots(shared, &events);
         }
-        if let Some(outcome) = news.restart {
+        if let Some(outcome) = events.restart {
             reload::pool_replaced(shared, ReloadPool::Workers, outcome);
         }
         due
@@ -71,7 +71,7 @@ impl TaskSupervision {
             shared.log.emit(&Event::Worker(WorkerEvent::TaskThreads(report)));
         };
         let due = self.0.tend(workers, &mut |report| log(report), now);
-        if let Some(outcome) = self.0.take_news().restart {
+        if let Some(outcome) = self.0.take_events().restart {
             reload::pool_replaced(shared, ReloadPool::Tasks, outcome);
         }
         due
@@ -84,14 +84,14 @@ fn record(shared: &Shared, report: SupervisorReport<'_>) {
     shared.log.emit(&Event::Worker(WorkerEvent::Supervised(report)));
 }
 
-/// Notes whether persistent workers boot. Failures count as later than boots in the same `news`.
-fn note_boots(shared: &Shared, news: &SupervisorNews) {
+/// Notes whether persistent workers boot. Failures count as later than boots in the same `events`.
+fn note_boots(shared: &Shared, events: &SupervisorEvents) {
     let mut known = shared.boot_failure.lock();
-    if news.has_booted {
+    if events.has_booted {
         *known = None;
         shared.metrics.worker_boot_failing.clear();
     }
-    for fault in &news.failures {
+    for fault in &events.failures {
         *known = Some(BootFailure::after(known.as_ref(), fault.clone(), time::wall()));
         shared.metrics.worker_boot_failures.incr();
         shared.metrics.worker_boot_failing.set();

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use svc_core::config::ExportSignal;
 use svc_core::observe::{Event, TraceEvent};
-use svc_core::otlp::{ExportNews, ExportWatch};
+use svc_core::otlp::{ExportEvent, ExportWatch};
 use svc_core::sync::primitive::Arc;
 
 use super::otlp_client::Delivery;
@@ -34,7 +34,7 @@ impl ExportResults {
                 let rejected = success.rejected.min(items);
                 metrics.otel_exported_items.add(signal, items - rejected);
                 metrics.otel_lost_items.add(signal, rejected);
-                if let Some(ExportNews::Recovered { exports, items }) = self.watch.delivered() {
+                if let Some(ExportEvent::Recovered { exports, items }) = self.watch.delivered() {
                     self.tell(TraceEvent::ExportsRecovered { signal, exports, items });
                 }
                 if success.is_remarkable() && self.watch.warned(now) {
@@ -45,13 +45,13 @@ impl ExportResults {
             Err(reason) => {
                 self.count_failure(items);
                 match self.watch.failed(items, now) {
-                    Some(ExportNews::Failed) => {
+                    Some(ExportEvent::Failed) => {
                         self.tell(TraceEvent::ExportFailed { signal, reason: &reason, items });
                     }
-                    Some(ExportNews::StillFailing { exports, items }) => {
+                    Some(ExportEvent::StillFailing { exports, items }) => {
                         self.tell(TraceEvent::ExportsFail { signal, reason: &reason, exports, items });
                     }
-                    Some(ExportNews::Recovered { .. }) | None => {}
+                    Some(ExportEvent::Recovered { .. }) | None => {}
                 }
             }
         }

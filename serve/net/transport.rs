@@ -1,6 +1,6 @@
 //! The connection to one client: a plain socket or a TLS session on one, with the state that the poller has reported.
 //!
-//! Nothing blocks, and nothing is buffered beyond a session's buffers; see [`Output`]. After [`Got::Nothing`], the socket
+//! Nothing blocks, and nothing is buffered beyond a session's buffers; see [`Output`]. After [`ReadResult::Nothing`], the socket
 //! is empty, so that the next event is not missed. A write passes as many pieces as the system accepts in one call, and a
 //! file's bytes go from the page cache to the socket without passing through the process. Nothing waits for the disk: a
 //! part of a file that is not in memory stays in the output, and [`Output::take_cold`] reports it. The protocol above is
@@ -40,7 +40,7 @@ enum Socket {
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Got {
+pub(crate) enum ReadResult {
     /// This many bytes are in the buffer.
     Bytes(usize),
     /// The peer has closed its side.
@@ -177,35 +177,35 @@ impl Transport {
     }
 
     /// Reads the bytes that have arrived, at most the size of `buf`.
-    pub(crate) fn read(&mut self, buf: &mut [u8]) -> Got {
+    pub(crate) fn read(&mut self, buf: &mut [u8]) -> ReadResult {
         if self.has_pending() && self.flush_session().is_err() {
             self.is_broken = true;
-            return Got::End;
+            return ReadResult::End;
         }
         if !self.is_readable {
-            return if self.is_broken { Got::End } else { Got::Nothing };
+            return if self.is_broken { ReadResult::End } else { ReadResult::Nothing };
         }
         loop {
             match self.read_socket(buf) {
                 Ok(0) => {
                     self.is_readable = false;
                     self.is_peer_closed = true;
-                    return Got::End;
+                    return ReadResult::End;
                 }
                 Ok(count) => {
                     // A short read has emptied the socket; bytes that arrive later cause an event.
                     self.is_readable = count == buf.len() || self.is_peer_closed || self.is_at_end();
-                    return Got::Bytes(count);
+                    return ReadResult::Bytes(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.is_readable = false;
-                    return Got::Nothing;
+                    return ReadResult::Nothing;
                 }
                 Err(_) => {
                     self.is_readable = false;
                     self.is_broken = true;
-                    return Got::End;
+                    return ReadResult::End;
                 }
             }
         }

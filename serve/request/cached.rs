@@ -7,7 +7,7 @@
 use crate::io_thread::io::Io;
 use svc_core::admission::{OfferOutcome, ShedReason};
 use svc_core::cache::{
-    CacheKey, CacheOutcome, Consulted, Fill, Follower, Lead, Purge, Query, Release, RequestTraits,
+    CacheKey, CacheLookup, CacheOutcome, Fill, Follower, Lead, Purge, Query, Release, RequestTraits,
     ResponseCache, StaleReason, StoredEntry, UrlParts, has_cookie, is_forged_by_clients, is_unkeyed,
 };
 use svc_core::connection::Decision;
@@ -47,31 +47,31 @@ impl RequestMeta {
         let is_authorized = request.has_authorization;
         let query = Query { key: &key, head, is_authorized, may_lead, may_follow: false };
         let (notify, stream) = (io.pool.notify(), self.key);
-        let (consulted, place) = cache.consult(query, io.now, || Follower::new(notify, stream));
-        match consulted {
-            Consulted::Fresh(entry) => {
+        let (lookup, place) = cache.consult(query, io.now, || Follower::new(notify, stream));
+        match lookup {
+            CacheLookup::Fresh(entry) => {
                 self.cache = Some(CacheUse::new(CacheOutcome::Hit, Forwarded::No));
                 Some(self.send_stored(io, &entry, &CacheStatus::hit(&entry, io.now)))
             }
-            Consulted::Refresh(entry, lead) => {
+            CacheLookup::Refresh(entry, lead) => {
                 if let Some(lead) = lead {
                     self.refresh(io, cache, lead, request);
                 }
                 self.cache = Some(CacheUse::new(CacheOutcome::Stale, Forwarded::No));
                 Some(self.send_stale(io, &entry, StaleReason::Revalidate))
             }
-            Consulted::Lead(lead) => {
+            CacheLookup::Lead(lead) => {
                 self.lead(cache, lead, request);
                 None
             }
             // Without waiting at the gate, requests do not wait for each other either.
-            Consulted::Full(stale) if cache.settings.followers_max == 0 => self.pass(stale),
-            Consulted::Pass(stale) => self.pass(stale),
-            Consulted::Full(stale) => {
+            CacheLookup::Full(stale) if cache.settings.followers_max == 0 => self.pass(stale),
+            CacheLookup::Pass(stale) => self.pass(stale),
+            CacheLookup::Full(stale) => {
                 self.pass(stale);
                 Some(self.stale_or_shed(io, ShedReason::WaitingFull))
             }
-            Consulted::Follow(following) => {
+            CacheLookup::Follow(following) => {
                 let (follower, permit) = place?;
                 let until = until.or_else(|| io.pool.wait_until());
                 let mut used = CacheUse::new(CacheOutcome::Miss, Forwarded::of(following.stale.as_ref()));

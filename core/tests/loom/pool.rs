@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use loom::thread;
 use svc_core::admission::{Gate, OfferOutcome, Offered, WaitingLimits};
 use svc_core::pool::{
-    Claim, Departure, Directive, Engine, Job, JobSource, NotClaimed, PersistentWorker, PoolEvents, PoolSize,
-    RecycleReason, Started, Worker, WorkerContext, WorkerOrder, WorkerPool, WorkerStartError,
+    Claim, Directive, Engine, Job, JobSource, NotClaimed, PersistentWorker, PoolEvents, PoolSize,
+    RecycleReason, Started, Worker, WorkerContext, WorkerExit, WorkerOrder, WorkerPool, WorkerStartError,
 };
 use svc_core::sync::counter::Counter;
 use svc_core::sync::event_count::EventCount;
@@ -287,7 +287,7 @@ impl PersistentWorker<Errand> for Persistent {
         Arc::<Tally>::clone(&self.0)
     }
 
-    fn run(&mut self, context: &WorkerContext<Errand>) -> Departure {
+    fn run(&mut self, context: &WorkerContext<Errand>) -> WorkerExit {
         context.booted();
         let (mut rings, mut kept): (u64, Option<Claim<Errand>>) = (0, None);
         while context.directive() == Directive::Serve {
@@ -304,7 +304,7 @@ impl PersistentWorker<Errand> for Persistent {
                 context.unpark(false);
             }
         }
-        Departure::Stopped
+        WorkerExit::Stopped
     }
 }
 

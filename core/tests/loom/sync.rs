@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use svc_core::policy::rate_table::{RateTable, Take};
+use svc_core::policy::rate_table::{RateDecision, RateTable};
 use svc_core::pool::{Closed, End, Mailbox, Part, ReaderNotice, ResponseBatch};
 use svc_core::spool::Spool;
 use svc_core::sync::batch_queue::{BatchQueue, Enqueued};
@@ -598,7 +598,11 @@ fn two_requests_of_one_client_never_both_get_the_last_place() {
         };
         let own = table.take(1 << 40, 5);
         let takes = [own, other.join().unwrap()];
-        assert_eq!(takes.iter().filter(|take| matches!(take, Take::Granted { .. })).count(), 1, "{takes:?}");
+        assert_eq!(
+            takes.iter().filter(|take| matches!(take, RateDecision::Granted { .. })).count(),
+            1,
+            "{takes:?}"
+        );
     });
 }
 
@@ -610,11 +614,11 @@ fn clients_of_one_set_are_counted_apart_while_there_is_room() {
             let table = Arc::clone(&table);
             thread::spawn(move || (table.take(1 << 40, 5), table.take(1 << 40, 5)))
         };
-        let both = (Take::Granted { used: 16 }, Take::Granted { used: 32 });
+        let both = (RateDecision::Granted { used: 16 }, RateDecision::Granted { used: 32 });
         assert_eq!((table.take(2 << 40, 5), table.take(2 << 40, 5)), both);
         assert_eq!(other.join().unwrap(), both);
-        assert_eq!(table.take(1 << 40, 5), Take::Refused { wait: 16 });
-        assert_eq!(table.take(2 << 40, 5), Take::Refused { wait: 16 });
+        assert_eq!(table.take(1 << 40, 5), RateDecision::Refused { wait: 16 });
+        assert_eq!(table.take(2 << 40, 5), RateDecision::Refused { wait: 16 });
     });
 }
 

@@ -12,7 +12,7 @@ use svc_core::admission::{
     BudgetController, BudgetSample, Gate, OfferOutcome, Offered, Refusals, ShedReason, SheddingEpisodes,
     SheddingReport, Ticket, WaitingLimits,
 };
-use svc_core::policy::rate_table::{RateTable, Take};
+use svc_core::policy::rate_table::{RateDecision, RateTable};
 use svc_core::pool::{StallDetector, StallReport, StallSample};
 use svc_core::time;
 
@@ -521,9 +521,9 @@ fn the_rate_limiter_follows_its_rule_while_its_table_has_room() {
             let allowance = &mut allowances[client as usize];
             let is_granted = allowance.take(full, now);
             let expected = if is_granted {
-                Take::Granted { used: full - allowance.left }
+                RateDecision::Granted { used: full - allowance.left }
             } else {
-                Take::Refused { wait: 16 - allowance.left }
+                RateDecision::Refused { wait: 16 - allowance.left }
             };
             assert_eq!(take, expected, "seed {seed}, step {step}");
         }
@@ -541,7 +541,7 @@ fn a_full_table_of_the_rate_limiter_keeps_exceeded_limits() {
             now += dice.below(4);
             // One request each from other clients: far more clients than the table has entries.
             table.take(dice.roll() << 24 ^ dice.roll(), now);
-            let is_granted = matches!(table.take(rude, now), Take::Granted { .. });
+            let is_granted = matches!(table.take(rude, now), RateDecision::Granted { .. });
             granted += u64::from(is_granted);
         }
         let bound = 10 + (now - began) / 16 + 1;

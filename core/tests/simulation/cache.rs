@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use svc_core::cache::{
-    CacheKey, CacheTag, Consulted, EntryOptions, Following, FreshnessPolicy, Lead, NamePatterns, Partition,
+    CacheKey, CacheLookup, CacheTag, EntryOptions, Following, FreshnessPolicy, Lead, NamePatterns, Partition,
     Purge, Query, ReceivedAt, ReceivedResponse, Remembered, Removed, StoreOutcome, StoredEntry, UrlParts,
 };
 use svc_core::http::{Fields, Head, HeadLimits, Parsed, parse};
@@ -118,25 +118,25 @@ impl World {
         let may_follow = self.waiting.len() < 5;
         let query = Query { key: &key, head: &head, is_authorized: false, may_lead: true, may_follow };
         match self.part.consult(&query, self.now) {
-            Consulted::Fresh(entry) => self.check(&entry, target, |made| made.fresh),
-            Consulted::Refresh(entry, lead) => {
+            CacheLookup::Fresh(entry) => self.check(&entry, target, |made| made.fresh),
+            CacheLookup::Refresh(entry, lead) => {
                 self.check(&entry, target, |made| made.fresh + made.refreshing);
                 if let Some(lead) = lead {
                     self.run(lead, target);
                 }
             }
-            Consulted::Lead(lead) => self.run(lead, target),
-            Consulted::Follow(following) => {
+            CacheLookup::Lead(lead) => self.run(lead, target),
+            CacheLookup::Follow(following) => {
                 let number = self.number();
                 self.part.follow(&following, number);
                 self.followers.insert(number, following);
                 self.waiting.insert(number);
             }
-            Consulted::Full(stale) => {
+            CacheLookup::Full(stale) => {
                 assert!(!may_follow);
                 self.check_stale(stale, target);
             }
-            Consulted::Pass(stale) => self.check_stale(stale, target),
+            CacheLookup::Pass(stale) => self.check_stale(stale, target),
         }
     }
 

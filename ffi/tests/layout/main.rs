@@ -134,12 +134,12 @@ fn misparted(parted: &Parted, structs: &HashMap<String, Struct>) -> Vec<String> 
 #[test]
 fn each_struct_that_travels_in_part_has_its_lists() {
     let structs = Compiler::new().shim();
-    let has_lists = |span: &svc_ffi::TravellingPart| {
+    let has_lists = |span: &svc_ffi::SwitchedRange| {
         PARTED.iter().filter(|parted| parted.extension == span.extension).any(|parted| {
             structs.get(parted.name).is_some_and(|theirs| theirs.size == span.struct_size as u64)
         })
     };
-    let whole = |span: &svc_ffi::TravellingPart| span.range == (0..span.struct_size);
+    let whole = |span: &svc_ffi::SwitchedRange| span.range == (0..span.struct_size);
     let without: Vec<_> = svc_ffi::travelling().filter(|span| !whole(span) && !has_lists(span)).collect();
     assert!(without.is_empty(), "{without:?}");
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use svc_core::admission::{Gate, OfferOutcome, Offered, ShedReason, Ticket, WaitingLimits};
 use svc_core::pool::{
-    Claim, Departure, Directive, Engine, Job, JobSource, NotClaimed, PersistentWorker, PoolEvents, PoolSize,
-    RecycleReason, Started, Supervisor, SupervisorReport, Worker, WorkerContext, WorkerPool,
+    Claim, Directive, Engine, Job, JobSource, NotClaimed, PersistentWorker, PoolEvents, PoolSize,
+    RecycleReason, Started, Supervisor, SupervisorReport, Worker, WorkerContext, WorkerExit, WorkerPool,
     WorkerStartError,
 };
 use svc_core::sync::event_count::EventCount;
@@ -256,7 +256,7 @@ impl PersistentWorker<Sum> for PersistentAdder {
         Arc::<WakeFlag>::clone(&self.waker)
     }
 
-    fn run(&mut self, context: &WorkerContext<Sum>) -> Departure {
+    fn run(&mut self, context: &WorkerContext<Sum>) -> WorkerExit {
         self.board.until(|| !self.board.holds_boots.load(Ordering::SeqCst));
         context.booted();
         loop {
@@ -282,8 +282,8 @@ impl PersistentWorker<Sum> for PersistentAdder {
                 }
             }
             match context.directive() {
-                Directive::Drain if context.fibers() == 0 => return Departure::Stopped,
-                Directive::Stop => return Departure::Stopped,
+                Directive::Drain if context.fibers() == 0 => return WorkerExit::Stopped,
+                Directive::Stop => return WorkerExit::Stopped,
                 _ => {}
             }
             if context.prepare_park() {
@@ -341,7 +341,7 @@ impl SumPool {
     fn outcome_of_restart(&mut self, now: Instant) -> bool {
         loop {
             self.tend(now);
-            if let Some(outcome) = self.supervisor.take_news().restart {
+            if let Some(outcome) = self.supervisor.take_events().restart {
                 return outcome.is_ok();
             }
             std::thread::yield_now();
@@ -565,7 +565,7 @@ fn a_boot_that_began_before_a_restart_says_nothing_about_the_new_code() {
         std::thread::yield_now();
     }
     scene.tend(now);
-    assert!(!scene.supervisor.take_news().has_booted);
+    assert!(!scene.supervisor.take_events().has_booted);
     scene.supervisor.want_restart();
     assert!(scene.outcome_of_restart(now));
     scene.end();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use svc_core::pool::{
-    Claim, Departure, Directive, Engine, Exchange, OpcacheFacts, PersistentWorker, RecycleReason, Started,
-    WorkerContext, WorkerStartError,
+    Claim, Directive, Engine, Exchange, OpcacheFacts, PersistentWorker, RecycleReason, Started,
+    WorkerContext, WorkerExit, WorkerStartError,
 };
 use svc_core::sync::counter::Flag;
 use svc_core::sync::idle_workers::Wake;
@@ -73,9 +73,9 @@ impl PersistentWorker<Exchange> for ScriptedWorker {
         Arc::<Ring>::clone(&self.ring)
     }
 
-    fn run(&mut self, context: &WorkerContext<Exchange>) -> Departure {
+    fn run(&mut self, context: &WorkerContext<Exchange>) -> WorkerExit {
         if let Err(why) = self.board.boot() {
-            return Departure::NotBooted(why.into());
+            return WorkerExit::NotBooted(why.into());
         }
         if self.board.holds_boots() {
             self.board.wait("boot");
@@ -95,10 +95,10 @@ impl PersistentWorker<Exchange> for ScriptedWorker {
                 }
             }
             match (context.directive(), leaves_for) {
-                (Directive::Stop, _) => return Departure::Stopped,
-                (Directive::Drain, None) if self.fibers.is_empty() => return Departure::Stopped,
+                (Directive::Stop, _) => return WorkerExit::Stopped,
+                (Directive::Drain, None) if self.fibers.is_empty() => return WorkerExit::Stopped,
                 (Directive::Drain, Some(reason)) if self.fibers.is_empty() => {
-                    return Departure::Recycled(reason);
+                    return WorkerExit::Recycled(reason);
                 }
                 _ => {}
             }

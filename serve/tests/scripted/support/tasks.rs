@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use svc_core::pool::{
-    Claim, Departure, Directive, Engine, PersistentWorker, Started, WorkerContext, WorkerStartError,
+    Claim, Directive, Engine, PersistentWorker, Started, WorkerContext, WorkerExit, WorkerStartError,
 };
 use svc_core::sync::counter::Flag;
 use svc_core::sync::event_count::EventCount;
@@ -143,9 +143,9 @@ impl PersistentWorker<Task> for TaskRunner {
         Arc::<TaskRing>::clone(&self.ring)
     }
 
-    fn run(&mut self, context: &WorkerContext<Task>) -> Departure {
+    fn run(&mut self, context: &WorkerContext<Task>) -> WorkerExit {
         if let Err(why) = self.board.boot() {
-            return Departure::NotBooted(why.into());
+            return WorkerExit::NotBooted(why.into());
         }
         context.booted();
         loop {
@@ -154,8 +154,8 @@ impl PersistentWorker<Task> for TaskRunner {
                 self.begin(claim);
             }
             match context.directive() {
-                Directive::Stop => return Departure::Stopped,
-                Directive::Drain if self.fibers.is_empty() => return Departure::Stopped,
+                Directive::Stop => return WorkerExit::Stopped,
+                Directive::Drain if self.fibers.is_empty() => return WorkerExit::Stopped,
                 _ => {}
             }
             if context.prepare_park() {

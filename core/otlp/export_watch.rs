@@ -24,7 +24,7 @@ struct Failing {
 
 /// A result worth a log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExportNews {
+pub enum ExportEvent {
     /// An export failed after a success.
     Failed,
     /// Exports keep failing: the totals so far.
@@ -45,22 +45,22 @@ pub enum ExportNews {
 
 impl ExportWatch {
     /// Records the failure of an export of `items` spans, data points or log records.
-    pub fn failed(&mut self, items: u64, now: Instant) -> Option<ExportNews> {
+    pub fn failed(&mut self, items: u64, now: Instant) -> Option<ExportEvent> {
         let Some(failing) = &mut self.failing else {
             let mut pause = Pause::default();
             pause.is_over(now);
             self.failing = Some(Failing { exports: 1, items, pause });
-            return Some(ExportNews::Failed);
+            return Some(ExportEvent::Failed);
         };
         failing.exports += 1;
         failing.items += items;
         let Failing { exports, items, .. } = *failing;
-        failing.pause.is_over(now).then_some(ExportNews::StillFailing { exports, items })
+        failing.pause.is_over(now).then_some(ExportEvent::StillFailing { exports, items })
     }
 
     /// Records a successful export.
-    pub fn delivered(&mut self) -> Option<ExportNews> {
-        self.failing.take().map(|Failing { exports, items, .. }| ExportNews::Recovered { exports, items })
+    pub fn delivered(&mut self) -> Option<ExportEvent> {
+        self.failing.take().map(|Failing { exports, items, .. }| ExportEvent::Recovered { exports, items })
     }
 
     /// Records a warning of a collector; returns whether to log it.
@@ -105,14 +105,14 @@ mod tests {
     fn failures_are_reported_at_once_then_each_minute_and_at_their_end() {
         let (mut watch, now) = (ExportWatch::default(), time::now());
         assert_eq!(watch.delivered(), None);
-        assert_eq!(watch.failed(5, now), Some(ExportNews::Failed));
+        assert_eq!(watch.failed(5, now), Some(ExportEvent::Failed));
         assert_eq!(watch.failed(5, now + PAUSE / 2), None);
-        let still = ExportNews::StillFailing { exports: 3, items: 12 };
+        let still = ExportEvent::StillFailing { exports: 3, items: 12 };
         assert_eq!(watch.failed(2, now + PAUSE), Some(still));
         assert_eq!(watch.failed(1, now + PAUSE * 3 / 2), None);
-        assert_eq!(watch.delivered(), Some(ExportNews::Recovered { exports: 4, items: 13 }));
+        assert_eq!(watch.delivered(), Some(ExportEvent::Recovered { exports: 4, items: 13 }));
         assert_eq!(watch.delivered(), None);
-        assert_eq!(watch.failed(1, now + PAUSE * 3 / 2), Some(ExportNews::Failed));
+        assert_eq!(watch.failed(1, now + PAUSE * 3 / 2), Some(ExportEvent::Failed));
     }
 
     #[test]
