@@ -31,7 +31,7 @@ void shim_mutexes_return_to(unsigned count);
  * may keep it for long. Call at most once, before threads run PHP. */
 void shim_mutexes_bound(void (*lock_once)(void));
 
-/* ---- The fonts of GD (fonts.c) ---- */
+/* ---- The fonts of GD (gd_fonts.c) ---- */
 
 void shim_fonts_install(void);
 
@@ -60,7 +60,7 @@ const char *shim_overflow_end(void);
 /* Call after extensions have started, on the thread that starts PHP. */
 void shim_library_failures_install(void);
 
-/* ---- The call to SQLite that a request waits in (queries.c) ---- */
+/* ---- The call to SQLite that a request waits in (sqlite.c) ---- */
 
 /* Call after extensions have started, before other threads start. */
 void shim_queries_install(void);
@@ -70,7 +70,7 @@ void shim_query_resume(void *suspended);
 /* Finalizes the statements that bailouts have left. Call when the objects of a script have been freed. */
 void shim_queries_end(void);
 
-/* ---- The transfer by libcurl that a request waits in (transfers.c) ---- */
+/* ---- The transfer by libcurl that a request waits in (curl.c) ---- */
 
 /* Returns the transfer that runs on this thread and clears it; NULL if none was running. */
 void *shim_transfer_suspend(void);

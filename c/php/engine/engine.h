@@ -103,7 +103,7 @@ void shim_memory_limit_after_bailout(void);
 /* Call when a worker boots: there is no memory left behind. */
 void shim_memory_limit_forget(void);
 
-/* ---- Patterns of mbstring (patterns.c) ---- */
+/* ---- Patterns of mbstring (onig.c) ---- */
 
 /* Call once, after PHP's modules have started. */
 void shim_patterns_install(void);
@@ -113,7 +113,7 @@ void shim_patterns_thread_stop(void);
 
 void shim_fiber_class_install(void);
 
-/* ---- Classes that only svc instantiates (sealed.c) ---- */
+/* ---- Classes that only svc instantiates (internal_classes.c) ---- */
 
 /* Registers a final class with these methods. `create` allocates an object; NULL if objects have no state. */
 zend_class_entry *shim_sealed_class(const char *name, const zend_function_entry *methods,

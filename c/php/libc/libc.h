@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Attributes of the process and its threads (attributes.c) ---- */
+/* ---- Attributes of the process and its threads (process_attributes.c) ---- */
 
 void shim_umask_install(void);
 /* Whether the calling thread has its own working directory. */

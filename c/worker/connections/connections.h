@@ -97,14 +97,14 @@ typedef struct shim_connection {
      * fetched; and whether `locked_by` was 0 before the attempt. */
     uint64_t tries_lock_for;
     bool was_unlocked;
-    /* The figures of requests that have lent the connection (figures.c). */
+    /* The figures of requests that have lent the connection (statement_status.c). */
     shim_kept *kept;
     /* The effects of the prepared statement, or of the connection's latest statement (statements.c). */
     unsigned effects;
     /* A PDO statement that attempts to acquire a lock has been executed, and its outcome was not fetched. query() sets it on
      * the connection, from which the new statement takes it. */
     bool has_unread_try;
-    /* The databases that requests have selected in a store (stores.c). */
+    /* The databases that requests have selected in a store (redis_memcached.c). */
     struct shim_selections *selections;
     /* A store's options that requests have changed (options.c); the former value of the one that the running call
      * changes. */
@@ -311,7 +311,7 @@ zend_long shim_pdo_row_count(zend_object *object);
 /* Returns the sqlite3 object, if that is the driver; NULL otherwise. */
 void *shim_pdo_sqlite(zend_object *object);
 
-/* ---- Results of the last statement (figures.c) ---- */
+/* ---- Results of the last statement (statement_status.c) ---- */
 
 /* Results of the last statement that later calls read from the connection: the generated ID, the number of affected rows,
  * the error. Each request reads those of its latest statement, even if another request has used the connection since.
@@ -413,7 +413,7 @@ void shim_libpq_roll_back_persistent(void);
 /* Ends what pg_trace() has begun: libpq has the FILE of a stream that is closed with its request. */
 void shim_libpq_untrace_persistent(void);
 
-/* ---- Multi handles of curl, which hold easy handles of a request (multi.c) ---- */
+/* ---- Multi handles of curl, which hold easy handles of a request (curl_multi.c) ---- */
 
 /* Returns the wrapper for a function of this name; NULL if it needs none. */
 zif_handler shim_multi_wrapper(const char *name);
@@ -461,7 +461,7 @@ void shim_options_end(const shim_fiber *fiber);
 /* Frees the changes of a store whose object is freed. */
 void shim_options_forget(shim_connection *store);
 
-/* ---- Whether a connection is at rest (rest.c) ---- */
+/* ---- Whether a connection is at rest (at_rest.c) ---- */
 
 /* Whether no call, unread result, copy, transaction or block of commands is under way on it. Sends nothing and runs no
  * script code: may be called at any time. */
@@ -521,7 +521,7 @@ typedef enum shim_effect {
 unsigned shim_statement_effects(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data,
                                 bool locks_only);
 
-/* ---- Stores (stores.c) ---- */
+/* ---- Stores (redis_memcached.c) ---- */
 
 /* Called before the running request's call on a store that it has: selects the request's database, or the one from before
  * any request selected another. Waits. */

@@ -12,7 +12,7 @@
 enum { SQLITE_DONE_WELL = 0 };
 
 /* Repeats a failed lookup: an extension that is loaded later may bring the library. RTLD_DEFAULT, unlike shim_library(),
- * finds the executable's replacements first: sqlite3_exec() and sqlite3_reset() go through php/bailout/queries.c. */
+ * finds the executable's replacements first: sqlite3_exec() and sqlite3_reset() go through php/bailout/sqlite.c. */
 static void *function_of(void **slot, const char *name)
 {
     void *function = __atomic_load_n(slot, __ATOMIC_RELAXED);

@@ -145,7 +145,7 @@ typedef struct shim_fiber {
     /* Whether it has used a store (Redis, Memcached), and whether its last used connection is to a store. */
     bool has_used_store;
     bool is_at_store;
-    /* Whether it has selected another database of a store (worker/connections/stores.c). */
+    /* Whether it has selected another database of a store (worker/connections/redis_memcached.c). */
     bool has_selected;
     /* Its wait for another request; NULL while it does not wait for one (worker/connections/owners/wait_queue.c). */
     struct shim_blocked *blocked;

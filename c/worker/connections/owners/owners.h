@@ -46,7 +46,7 @@
  * Svc\per_request()), and for locks on files, which php/files/locks.c keeps.
  *
  * The wait of an owner may depend on a request that waits for the owner. So a thing that is *at rest*
- * (worker/connections/rest.c: no exchange, result, copy or transaction is under way) may be *lent*: another request
+ * (worker/connections/at_rest.c: no exchange, result, copy or transaction is under way) may be *lent*: another request
  * owns it until it ends, or until it waits for something else while the thing is at rest and a third request needs it;
  * then it returns to the lender. Which requests a waiting owner lends to depends on the purpose of its wait:
  *
@@ -156,7 +156,7 @@ extern bool (*shim_file_lock_is_held)(const shim_fiber *fiber, const shim_file_l
 typedef void shim_deadlock_thrower(const char *message);
 extern shim_deadlock_thrower *shim_deadlock_throw;
 
-/* Questions about things; set by worker/connections/rest.c. `thing` is one that the request owns, or the placeholder
+/* Questions about things; set by worker/connections/at_rest.c. `thing` is one that the request owns, or the placeholder
  * for all connections of the shared owner. */
 typedef struct shim_owned_callbacks {
     /* Whether another request may use it now. */

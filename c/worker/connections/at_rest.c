@@ -6,7 +6,7 @@
  * The state of a session is invisible: the keywords of its statements show whether they may change what later statements
  * find (statements.c). A connection with such state is lent only if the wait of its owner may depend on the borrower
  * (worker/connections/owners/wait_queue.c). The figures of the owner's last statement are saved when a connection is lent
- * (figures.c, last_ids.c). */
+ * (statement_status.c, last_ids.c). */
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"

@@ -5,7 +5,7 @@
  *
  * Libraries keep one multi handle for all requests (Guzzle's CurlMultiHandler, Symfony's CurlHttpClient), and expect a
  * message for each easy handle that they have added. So a transfer that its request has left behind is not removed
- * silently: it is aborted, and the library gets its message (php/bailout/transfers.c). */
+ * silently: it is aborted, and the library gets its message (php/bailout/curl.c). */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/engine/engine.h"
