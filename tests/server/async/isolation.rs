@@ -97,6 +97,17 @@ fn tasks_beside_each_other_keep_their_own() {
     everywhere(&TaskServer::new(CODE).set("ASYNC_WORKERS", "1"), &cases);
 }
 
+/// As in a request, but there is no request to come before it.
+#[test]
+fn a_task_has_the_environment_of_the_process() {
+    let cases = [(
+        r"return Svc\async(fn () => [$_SERVER['APP_ENV'] ?? null, getenv('APP_ENV'), isset($_SERVER['HTTP_PROXY']), getenv('HTTP_PROXY') === (getenv()['HTTP_PROXY'] ?? false), $_SERVER['ADDED'] ?? null])->await();",
+        r#"["prod","prod",false,true,"by the setting"]"#,
+    )];
+    let server = TaskServer::new(CODE).set("APP_ENV", "prod").set("HTTP_PROXY", "http://evil.example");
+    everywhere(&server.set("SERVER_VARIABLES", "ADDED=by the setting").set("ASYNC_WORKERS", "1"), &cases);
+}
+
 #[test]
 fn a_task_is_outside_of_a_fiber() {
     let cases = [

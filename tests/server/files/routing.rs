@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 
 use svc_testing::client::{Client, eventually};
+use svc_testing::http2::{Http2Client, head};
 use svc_testing::{IS_WORKER, Svc};
 
 /// Handles every path: creates the file of that name if it is missing, and is a persistent worker in worker mode.
@@ -116,6 +117,9 @@ fn dots_in_a_path_hide_files_and_nothing_else() {
         for method in ["GET", "PUT", "PROPFIND", "MOVE"] {
             let response = client.request(&format!("{method} /remote.php/dav/.file HTTP/1.1\r\nHost: x"));
             assert_eq!((response.status, response.text()), (200, format!("{method} /dav/.file")));
+            let mut over_http2 = Http2Client::connect(svc.main());
+            let id = over_http2.open(&head(method, "/remote.php/dav/.file"), true);
+            assert_eq!(over_http2.response(id).text(), format!("{method} /dav/.file"));
         }
         assert_eq!(client.get("/.well-known/acme").text(), "token");
     }

@@ -193,8 +193,14 @@ fn an_expectation_is_met_when_the_body_is_wanted() {
 fn absolute_targets_name_the_host() {
     let script = "<?php echo $_SERVER['HTTP_HOST'], ' ', $_SERVER['REQUEST_URI'];";
     let svc = Svc::start(&[("index.php", script)], &[]);
-    let response = svc.client().request("GET http://example.org/?a HTTP/1.1\r\nHost: example.org");
-    assert_eq!(response.text(), "example.org /?a");
+    for (request, seen) in [
+        ("GET http://example.org/?a HTTP/1.1\r\nHost: example.org", "example.org /?a"),
+        ("GET http://example.org/?a HTTP/1.1\r\nHost: other.example", "example.org /?a"),
+        ("GET http://example.org:81/?a HTTP/1.0", "example.org:81 /?a"),
+        ("GET http://example.org/?a HTTP/1.0\r\nHost: other.example", "example.org /?a"),
+    ] {
+        assert_eq!(svc.client().request(request).text(), seen, "{request}");
+    }
 }
 
 #[test]

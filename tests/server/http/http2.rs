@@ -75,6 +75,32 @@ fn a_script_sees_the_request_as_it_came() {
     assert_eq!((&facts["post"]["q"], &facts["get"]["y"]), (&json("\"2\""), &json("\"a b\"")));
 }
 
+/// Browsers send a field for each cookie. They count as one: header fields are limited to 128.
+#[test]
+fn any_number_of_cookies_reaches_a_script() {
+    let script = "<?php echo count($_COOKIE), ' ', crc32($_SERVER['HTTP_COOKIE']), ' ', strlen($_SERVER['HTTP_COOKIE']);";
+    let svc = Svc::start(&[("index.php", script)], &[]);
+    let crumbs: Vec<_> = (0..400).map(|n| format!("cookie_{n}=value-{n}")).collect();
+    let mut client = http2(&svc);
+    let mut ask = |count: usize| {
+        let fields =
+            head("GET", "/").into_iter().chain(crumbs[..count].iter().map(|it| ("cookie", it.as_str())));
+        let id = client.open(&fields.collect::<Vec<_>>(), true);
+        client.response(id)
+    };
+    for count in [1, 120, 130, 400] {
+        let joined = crumbs[..count].join("; ");
+        let seen = ask(count).text();
+        let over_http1 =
+            svc.client().request(&format!("GET / HTTP/1.1\r\nHost: x\r\nCookie: {joined}")).text();
+        assert_eq!(seen, over_http1, "{count}");
+        assert!(
+            seen.starts_with(&format!("{count} ")) && seen.ends_with(&format!(" {}", joined.len())),
+            "{seen}"
+        );
+    }
+}
+
 #[test]
 fn uploads_of_many_streams_are_exact() {
     let svc = Svc::start(&[("facts.php", FACTS)], &[]);
