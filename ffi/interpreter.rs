@@ -119,8 +119,8 @@ impl Interpreter {
         self.storage.clear();
         let storage = std::mem::take(&mut self.storage);
         let mut request_handle = RequestHandle { role, storage, panicked: false };
-        if let Some(news) = BARRIER.enter() {
-            report_restart(news);
+        if let Some(event) = BARRIER.enter() {
+            report_restart(event);
         }
         let outcome = call((&raw mut request_handle).cast::<c_void>());
         BARRIER.leave();
@@ -132,8 +132,13 @@ impl Interpreter {
 impl Drop for Interpreter {
     fn drop(&mut self) {
         self.interrupter.revoke();
+        // What the thread still keeps of the cache is released before another one restarts it.
+        if let Some(event) = BARRIER.enter() {
+            report_restart(event);
+        }
         // SAFETY: on the thread that called shim_thread_start, after its last request.
         unsafe { bindings::shim_thread_stop() };
+        BARRIER.leave();
         ALIVE.fetch_sub(1, Ordering::SeqCst);
     }
 }

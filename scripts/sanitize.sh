@@ -35,7 +35,9 @@ without_address=(
     a_failure_before_the_head_is_a_whole_500_of_any_length
     a_fault_ends_the_process
     a_library_that_overflows_a_stack_ends_its_request_only
+    a_status_that_is_set_after_a_failure_counts
     a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error
+    head_has_the_fields_of_a_failure_that_get_has
     many_failures_leave_no_memory_behind
     nothing_is_left_of_transfers
     tasks_of_all_shapes_leave_nothing_behind

@@ -225,6 +225,7 @@ void shim_thread_start(void)
 
 void shim_thread_stop(void)
 {
+    shim_opcache_thread_stop();
     ts_free_thread();
     shim_features_stop_thread();
 }

@@ -78,6 +78,23 @@ void shim_opcache_thread_start(void)
     }
 }
 
+/* PCRE keeps compiled patterns for the thread, some under keys in OPcache's memory. When a request begins after a restart,
+ * OPcache removes these, because that memory has other contents. A thread that ends without such a request would release
+ * the keys, which subtracts 1 from a word in the middle of another string (PHP 8.5 and earlier; debug builds stop at
+ * zend_gc_delref()). So OPcache sees a request begin here. With preloaded code it would write to superglobals, which do not
+ * exist outside of a request. */
+void shim_opcache_thread_stop(void)
+{
+    zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
+    const char *const preloaded = zend_ini_string(ZEND_STRL("opcache.preload"), 0);
+    if (module == NULL || module->request_startup_func == NULL || (preloaded != NULL && *preloaded != '\0')) {
+        return;
+    }
+    shim_opcache_is_thread_stopping = true;
+    (void)module->request_startup_func(module->type, module->module_number);
+    shim_opcache_is_thread_stopping = false;
+}
+
 /* ---- restarts ---- */
 
 /* OPcache announces a restart before it acts, and while it holds its lock. A request that starts up in between would

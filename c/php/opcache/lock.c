@@ -34,9 +34,12 @@ static bool is_opcache_lock(int descriptor)
     return descriptor >= 0 && descriptor == opcache_lock;
 }
 
+__thread bool shim_opcache_is_thread_stopping;
+
 static bool is_restart_question(int command, const struct flock *lock)
 {
-    return shim_current != NULL && shim_current->starting && command == F_GETLK && lock->l_type == F_WRLCK &&
+    const bool is_starting = shim_current != NULL && shim_current->starting;
+    return (is_starting || shim_opcache_is_thread_stopping) && command == F_GETLK && lock->l_type == F_WRLCK &&
            lock->l_start == 1 && lock->l_len == 1;
 }
 
@@ -56,7 +59,7 @@ bool shim_opcache_handles(int descriptor, int command, void *argument)
     /* l_pid 0: OPcache kills processes that it believes to have been reading for too long, and 0 is not a process. */
     lock->l_pid = 0;
     lock->l_type = F_RDLCK;
-    if (shim_current->restarting || shim_host.restart.may_begin()) {
+    if (!shim_opcache_is_thread_stopping && (shim_current->restarting || shim_host.restart.may_begin())) {
         shim_current->restarting = true;
         lock->l_type = F_UNLCK;
     }

@@ -23,6 +23,8 @@ size_t shim_opcache_offset(const char *name, size_t length);
 void shim_opcache_install(void);
 /* Call once PHP's structs exist for this thread. */
 void shim_opcache_thread_start(void);
+/* Call before the thread's structs are freed, while no other thread can restart OPcache. */
+void shim_opcache_thread_stop(void);
 /* Call after php_request_startup. */
 void shim_opcache_request_started(void);
 /* Call when this thread releases OPcache's lock. */
@@ -30,6 +32,8 @@ void shim_opcache_unlocked(void);
 
 /* ---- OPcache's lock file (lock.c) ---- */
 
+/* The thread ends: OPcache must not restart on it. */
+extern __thread bool shim_opcache_is_thread_stopping;
 /* Whether fcntl() has been answered, because the lock matters to OPcache only. */
 bool shim_opcache_handles(int descriptor, int command, void *argument);
 
