@@ -24,7 +24,7 @@ version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' "$h
 release=$(. /etc/os-release && echo "${VERSION_CODENAME:-unknown}")
 package_version=$version+$release
 has_php=true
-if ! readelf -d "$SVC" | grep -q '(NEEDED).*libphp'; then
+if ! readelf -d "$SVC" | grep '(NEEDED).*libphp' >/dev/null; then
     has_php=false
     package_version+=+fastcgi
 fi

@@ -71,7 +71,7 @@ command -v readelf >/dev/null && command -v strip >/dev/null || die "readelf and
 origin='$ORIGIN/../lib/svc:'
 runpath=$(readelf -d "$SVC" | sed -n 's/.*(RUNPATH).*\[\(.*\)\]$/\1/p')
 has_php=false
-if readelf -d "$SVC" | grep -q '(NEEDED).*libphp'; then has_php=true; fi
+if readelf -d "$SVC" | grep '(NEEDED).*libphp' >/dev/null; then has_php=true; fi
 php_prefix=/usr
 if $has_php; then
     case $runpath in

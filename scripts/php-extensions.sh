@@ -60,7 +60,8 @@ add() {
     local flags=("--enable-$option" "--with-$option")
     # shellcheck disable=SC2206
     flags+=(${EXTENSION_FLAGS:-})
-    if [ -z "$folder" ] && "$php" -m | grep -qixF "$name"; then
+    # grep -q would end before PHP has written everything, and so make PHP fail.
+    if [ -z "$folder" ] && "$php" -m | grep -ixF "$name" >/dev/null; then
         say "$name is part of this PHP"
         return
     fi

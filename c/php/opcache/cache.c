@@ -83,6 +83,8 @@ void shim_opcache_thread_start(void)
  * the keys, which subtracts 1 from a word in the middle of another string (PHP 8.5 and earlier; debug builds stop at
  * zend_gc_delref()). So OPcache sees a request begin here. With preloaded code it would write to superglobals, which do not
  * exist outside of a request. */
+__thread bool shim_opcache_is_thread_stopping;
+
 void shim_opcache_thread_stop(void)
 {
     zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));

@@ -34,8 +34,6 @@ static bool is_opcache_lock(int descriptor)
     return descriptor >= 0 && descriptor == opcache_lock;
 }
 
-__thread bool shim_opcache_is_thread_stopping;
-
 static bool is_restart_question(int command, const struct flock *lock)
 {
     const bool is_starting = shim_current != NULL && shim_current->starting;

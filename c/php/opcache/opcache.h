@@ -25,6 +25,8 @@ void shim_opcache_install(void);
 void shim_opcache_thread_start(void);
 /* Call before the thread's structs are freed, while no other thread can restart OPcache. */
 void shim_opcache_thread_stop(void);
+/* The thread ends: OPcache must not restart on it. */
+extern __thread bool shim_opcache_is_thread_stopping;
 /* Call after php_request_startup. */
 void shim_opcache_request_started(void);
 /* Call when this thread releases OPcache's lock. */
@@ -32,8 +34,6 @@ void shim_opcache_unlocked(void);
 
 /* ---- OPcache's lock file (lock.c) ---- */
 
-/* The thread ends: OPcache must not restart on it. */
-extern __thread bool shim_opcache_is_thread_stopping;
 /* Whether fcntl() has been answered, because the lock matters to OPcache only. */
 bool shim_opcache_handles(int descriptor, int command, void *argument);
 
