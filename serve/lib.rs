@@ -2,7 +2,7 @@
 //!
 //! A thread that serves clients waits only in its poller. The file threads wait for disks, the pool for PHP, and the log
 //! thread for pipes. This crate contains no rule of HTTP, admission or observation: `svc_core` decides, and this crate
-//! moves bytes and counts.
+//! moves bytes and updates counters.
 //!
 //! A server is two types, one after the other. [`PreparedServer`] has bound its ports, and its operations port answers;
 //! [`serve`](PreparedServer::serve) consumes it, starts all other threads and returns a [`Server`], which can be drained.

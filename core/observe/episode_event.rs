@@ -76,7 +76,7 @@ fn update(kind: EpisodeKind, step: EpisodeStep, detail: impl Into<String>) -> Ep
 }
 
 impl EpisodeUpdate {
-    /// Makes the update that this many requests were refused since the episode of shedding began.
+    /// Returns the update for this number of requests refused since the episode of shedding began.
     pub fn refused_so_far(refused: u64) -> Self {
         refused_so_far(Holds, refused)
     }
@@ -120,7 +120,7 @@ fn kind_text(kind: StuckKind) -> &'static str {
     }
 }
 
-/// Returns the update of the pool with this name, which is empty for the pool that answers requests.
+/// Returns the update for a pool; `pool` is its name, empty for the pool that answers requests.
 fn of_supervisor(pool: &str, report: SupervisorReport<'_>) -> Option<EpisodeUpdate> {
     use EpisodeKind as Kind;
     let one = match report {

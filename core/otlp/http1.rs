@@ -1,8 +1,8 @@
-//! Exports over HTTP/1.1, one after another on a connection.
+//! Exports over a persistent HTTP/1.1 connection, one at a time.
 //!
-//! The status is final once the header section is complete; errors in the body are ignored. Interim
-//! responses are skipped. The connection is reused only if the response ended where its framing says. Does not support
-//! redirects or any other feature that this client does not request.
+//! The status is final once the header section is complete; errors in the body are ignored. Interim responses are skipped.
+//! The connection is reused only if the response ended where its framing says. Redirects are not followed, and no optional
+//! feature of HTTP is requested.
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};

@@ -9,7 +9,7 @@
 //!                         └────────────────── replaced ─┘
 //! ```
 //!
-//! A worker that was ordered to end lingers, which is to drain: it takes no more work, and its slot is not free before it has ended. The
+//! A worker that was ordered to end lingers: it takes no more work, and its slot is not free before it has ended. The
 //! first decision wins: an order that arrives when the worker has begun to end is refused.
 
 use std::collections::VecDeque;
