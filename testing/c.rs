@@ -8,10 +8,14 @@ pub fn program(source: &str, target: &Path) {
     compile(source, target, &[]);
 }
 
+/// Returns the `php-config` of the PHP that the server was built with.
+pub fn php_config() -> String {
+    std::env::var("SVC_PHP_CONFIG").unwrap_or_else(|_| "php-config".to_owned())
+}
+
 /// Compiles an extension for the PHP that the server was built with.
 pub fn extension(source: &str, target: &Path) {
-    let config = std::env::var("SVC_PHP_CONFIG").unwrap_or_else(|_| "php-config".to_owned());
-    let includes = Command::new(config).arg("--includes").output().expect("php-config is there");
+    let includes = Command::new(php_config()).arg("--includes").output().expect("php-config is there");
     let includes = String::from_utf8(includes.stdout).unwrap();
     let shim = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../c");
     let inside = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../tests/php");

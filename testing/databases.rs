@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
+use crate::c::php_config;
 use crate::daemon::{self, Daemon};
 use crate::skip::skipped;
 use crate::socket::Address;
@@ -284,8 +285,7 @@ impl Server {
 
 /// Returns the command-line PHP of the embedded PHP.
 fn php() -> String {
-    let config = std::env::var("SVC_PHP_CONFIG").unwrap_or_else(|_| "php-config".to_owned());
-    daemon::run(Command::new(config).arg("--php-binary")).trim().to_owned()
+    daemon::run(Command::new(php_config()).arg("--php-binary")).trim().to_owned()
 }
 
 fn start_mariadb() -> Option<Server> {

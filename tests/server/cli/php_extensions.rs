@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use svc_testing::c::php_config;
 use svc_testing::{Svc, repository, written};
 
 const CONFIG: &str = "PHP_ARG_ENABLE([answer], [for answer], [--enable-answer])
@@ -20,15 +21,7 @@ zend_module_entry answer_module_entry = { STANDARD_MODULE_HEADER, "answer", func
 ZEND_GET_MODULE(answer)
 "#;
 
-/// Returns the `php-config` of the server's PHP.
-fn php_config() -> String {
-    std::env::var("SVC_PHP_CONFIG").unwrap_or_else(|_| {
-        let output = Command::new(repository().join("scripts/php-zts.sh")).output().unwrap();
-        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
-    })
-}
-
-/// Writes a `php-config` that names another folder for extensions, so that the test adds none to the machine's PHP.
+/// Writes a `php-config` that names another folder for extensions, so that the test installs nothing in the machine's PHP.
 fn with_own_folder(config: &str, folder: &Path) -> String {
     let own = folder.join("php-config");
     let extensions = folder.display();
