@@ -36,7 +36,7 @@ pub(crate) type LogSink = Box<dyn Fn(&PhpLog<'_>) + Send + Sync>;
 /// Receives the errors that PHP raises.
 pub(crate) type ErrorSink = Box<dyn Fn(&PhpLog<'_>) + Send + Sync>;
 
-/// Receives news of OPcache's restarts.
+/// Receives events of OPcache's restarts.
 pub(crate) type RestartSink = Box<dyn Fn(RestartEvent) + Send + Sync>;
 
 pub(crate) static RESTART_SINK: OnceLock<RestartSink> = OnceLock::new();
@@ -308,9 +308,9 @@ unsafe fn record_of<'a>(record: *const shim_log) -> PhpLog<'a> {
 }
 
 /// Reports a restart; a panic in the sink loses the report.
-pub(crate) fn report_restart(news: RestartEvent) {
+pub(crate) fn report_restart(event: RestartEvent) {
     if let Some(sink) = RESTART_SINK.get() {
-        let _ = catch_unwind(AssertUnwindSafe(|| sink(news)));
+        let _ = catch_unwind(AssertUnwindSafe(|| sink(event)));
     }
 }
 

@@ -132,7 +132,7 @@ impl Interpreter {
 impl Drop for Interpreter {
     fn drop(&mut self) {
         self.interrupter.revoke();
-        // What the thread still keeps of the cache is released before another one restarts it.
+        // OPcache must not restart while this thread frees its references to the cache.
         if let Some(event) = BARRIER.enter() {
             report_restart(event);
         }

@@ -68,7 +68,7 @@ pub struct StartOptions<'a> {
     /// Receives each error that PHP raises and `@` does not silence, logged or not. Called on any PHP thread; must not
     /// block.
     pub errors: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
-    /// Receives news of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
+    /// Receives events of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
     pub restarts: Box<dyn Fn(RestartEvent) + Send + Sync>,
 }
 

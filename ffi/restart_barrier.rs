@@ -5,9 +5,9 @@
 //! bounded: new requests are held back for a moment. If the running ones do not end in time, the barrier opens again,
 //! scripts run uncached (OPcache has disabled itself until it restarts), and a later request tries again.
 //!
-//! A worker is inside while it starts up. Afterwards, it either uses the cache for its lifetime, and is not waited for
-//! here (the pool replaces workers), or, if it started up while a restart was wanted, it runs uncached: it never
-//! touches the cache and never delays a restart.
+//! A thread is inside while it stops, and a worker while it starts up. After that, the worker either uses the cache for its
+//! lifetime, and the barrier does not wait for it (the pool replaces workers), or, if it started up while a restart was
+//! wanted, runs uncached: it never touches the cache and never delays a restart.
 //!
 //! A task that was dispatched from the cache is inside as well, until an uncached worker has copied its code or, on a
 //! thread that uses the cache, until it has ended. Tasks that requests dispatch after they were held back are compiled outside

@@ -78,23 +78,18 @@ void shim_opcache_thread_start(void)
     }
 }
 
-/* PCRE keeps compiled patterns for the thread, some under keys in OPcache's memory. When a request begins after a restart,
- * OPcache removes these, because that memory has other contents. A thread that ends without such a request would release
- * the keys, which subtracts 1 from a word in the middle of another string (PHP 8.5 and earlier; debug builds stop at
- * zend_gc_delref()). So OPcache sees a request begin here. With preloaded code it would write to superglobals, which do not
- * exist outside of a request. */
-__thread bool shim_opcache_is_thread_stopping;
-
+/* PCRE caches compiled patterns for each thread, some under keys in OPcache's memory. After a restart, that memory has other
+ * contents, so OPcache removes these entries when the thread's next request begins. In a thread that stops without another
+ * request, ts_free_thread() would release the keys, and decrement a reference count in unrelated data (PHP 8.4.24; debug
+ * builds fail an assertion in zend_gc_delref()). OPcache's RINIT function removes them here instead. It is not called if code
+ * is preloaded: it would then initialize superglobals, which exist only in a request. */
 void shim_opcache_thread_stop(void)
 {
     zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
     const char *const preloaded = zend_ini_string(ZEND_STRL("opcache.preload"), 0);
-    if (module == NULL || module->request_startup_func == NULL || (preloaded != NULL && *preloaded != '\0')) {
-        return;
+    if (module != NULL && module->request_startup_func != NULL && (preloaded == NULL || *preloaded == '\0')) {
+        (void)module->request_startup_func(module->type, module->module_number);
     }
-    shim_opcache_is_thread_stopping = true;
-    (void)module->request_startup_func(module->type, module->module_number);
-    shim_opcache_is_thread_stopping = false;
 }
 
 /* ---- restarts ---- */

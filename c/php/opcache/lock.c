@@ -34,11 +34,11 @@ static bool is_opcache_lock(int descriptor)
     return descriptor >= 0 && descriptor == opcache_lock;
 }
 
-static bool is_restart_question(int command, const struct flock *lock)
+/* Outside of requests, a thread asks only while it stops (cache.c). */
+static bool is_restart_question(int descriptor, int command, const struct flock *lock)
 {
-    const bool is_starting = shim_current != NULL && shim_current->starting;
-    return (is_starting || shim_opcache_is_thread_stopping) && command == F_GETLK && lock->l_type == F_WRLCK &&
-           lock->l_start == 1 && lock->l_len == 1;
+    const bool may_ask = shim_current != NULL ? shim_current->starting : is_opcache_lock(descriptor);
+    return may_ask && command == F_GETLK && lock->l_type == F_WRLCK && lock->l_start == 1 && lock->l_len == 1;
 }
 
 bool shim_opcache_handles(int descriptor, int command, void *argument)
@@ -50,14 +50,14 @@ bool shim_opcache_handles(int descriptor, int command, void *argument)
         }
         return true;
     }
-    if (!is_restart_question(command, argument)) {
+    if (!is_restart_question(descriptor, command, argument)) {
         return false;
     }
     struct flock *lock = argument;
     /* l_pid 0: OPcache kills processes that it believes to have been reading for too long, and 0 is not a process. */
     lock->l_pid = 0;
     lock->l_type = F_RDLCK;
-    if (!shim_opcache_is_thread_stopping && (shim_current->restarting || shim_host.restart.may_begin())) {
+    if (shim_current != NULL && (shim_current->restarting || shim_host.restart.may_begin())) {
         shim_current->restarting = true;
         lock->l_type = F_UNLCK;
     }

@@ -25,8 +25,6 @@ void shim_opcache_install(void);
 void shim_opcache_thread_start(void);
 /* Call before the thread's structs are freed, while no other thread can restart OPcache. */
 void shim_opcache_thread_stop(void);
-/* The thread ends: OPcache must not restart on it. */
-extern __thread bool shim_opcache_is_thread_stopping;
 /* Call after php_request_startup. */
 void shim_opcache_request_started(void);
 /* Call when this thread releases OPcache's lock. */
