@@ -295,8 +295,12 @@ fn start_mariadb() -> Option<Server> {
     let options = ["--no-defaults", "--innodb-log-file-size=4M", "--innodb-buffer-pool-size=16M"];
     let user: &[&str] = if rustix::process::geteuid().is_root() { &["--user=root"] } else { &[] };
     let command = |folder: &Path, port: u16| {
-        let data = format!("--datadir={}", folder.join("data").display());
-        daemon::run(Command::new(&install).args(options).args(user).args([&data, "--skip-test-db"]));
+        // A server that starts deletes the temporary tables of all servers in its temporary directory.
+        let folders = [
+            format!("--datadir={}", folder.join("data").display()),
+            format!("--tmpdir={}", folder.display()),
+        ];
+        daemon::run(Command::new(&install).args(options).args(user).args(&folders).arg("--skip-test-db"));
         write_certificate(folder);
         let users = format!(
             "CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}';\nGRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION;\n"
@@ -304,7 +308,8 @@ fn start_mariadb() -> Option<Server> {
         fs::write(folder.join("users.sql"), users).unwrap();
         let file = |name: &str| folder.join(name).display().to_string();
         let mut command = Command::new(&program);
-        command.args(options).args(user).args([&data, "--bind-address=127.0.0.1", "--skip-name-resolve"]);
+        command.args(options).args(user).args(&folders);
+        command.args(["--bind-address=127.0.0.1", "--skip-name-resolve"]);
         command.args(["--innodb-flush-log-at-trx-commit=0", "--max-connections=500"]);
         command.arg(format!("--port={port}"));
         for (option, name) in
