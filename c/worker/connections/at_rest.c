@@ -45,12 +45,6 @@ static bool is_pdo_at_rest(shim_connection *connection)
                                            : shim_connection_find_if(shim_pdo_is_executed_statement, connection) == NULL;
 }
 
-/* libpq's connection is the first member of the extension's struct. */
-static bool is_pgsql_at_rest(const zend_object *object)
-{
-    return is_pg_at_rest(*(void *const *)((const char *)object - object->handlers->offset));
-}
-
 bool shim_connection_is_at_rest(shim_connection *connection)
 {
     if (connection->owned.uses > 0 || connection->held > 0) {
@@ -66,7 +60,7 @@ bool shim_connection_is_at_rest(shim_connection *connection)
         return shim_mysqli_is_idle(connection->object) &&
                (!shim_mysqli_is_open(connection->object) || !shim_mysqli_in_transaction(connection->object));
     case SHIM_KIND_PGSQL:
-        return is_pgsql_at_rest(connection->object);
+        return is_pg_at_rest(shim_library_handle(connection->object));
     case SHIM_KIND_SQLITE: {
         void *const database = shim_sqlite_of(connection->object);
         return !shim_sqlite_in_transaction(database) && !shim_sqlite_is_busy(database);
@@ -288,6 +282,18 @@ static bool is_in_the_middle(const shim_connection *one, const void *fiber)
 bool shim_rest_is_broken(const shim_fiber *fiber)
 {
     return shim_connection_find_if(is_in_the_middle, fiber) != NULL;
+}
+
+void shim_rest_forget(shim_connection *connection)
+{
+    const uint64_t request = shim_running_serial();
+    if (connection->handle == NULL || request == 0 || shim_kind_is_store(connection->kind)) {
+        return;
+    }
+    /* The session goes on, and the request may reach it through a new object. */
+    const bool is_known = connection->stateful_for != request && connection->identified_for != request &&
+                          shim_figures_of(connection, request) == NULL && shim_connection_is_at_rest(connection);
+    shim_owner_shared_set_unknown(shim_owner_shared_is_unknown() || !is_known);
 }
 
 void shim_rest_install(void)

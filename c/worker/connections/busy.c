@@ -77,8 +77,8 @@ bool shim_connection_is_taken(shim_taken taken)
         return false;
     case SHIM_ACQUIRE_DEADLOCK:
         zend_throw_error(busy_error, "%s is used by a request that itself waits for this one, and %s", name,
-                         taken.lease == NULL ? "cannot be lent: a transaction or a result is open on it, it is persistent, or "
-                                               "its protocol is unknown"
+                         taken.lease == NULL ? "cannot be lent: a transaction or a result is open on it, or its "
+                                               "protocol is unknown"
                                              : "that has a call or a transfer in progress; let all requests use such objects in "
                                                "the same order, or give each request its own");
         return false;

@@ -75,10 +75,26 @@ static bool is_persistent(zend_execute_data *execute_data, const zend_object *ob
     }
 }
 
-/* Whether the connection is persistent, whatever the arguments were. */
-static bool turned_out_persistent(const shim_connection *connection)
+/* Returns the handle by which several objects may have the same persistent connection; NULL if it has one object at a
+ * time (mysqli and phpredis take it out of a pool), or if it is not persistent, whatever the arguments were. */
+static const void *handle_of(const shim_connection *connection, bool persists)
 {
-    return connection->kind == SHIM_KIND_PDO && shim_pdo_is_persistent(connection->object);
+    switch (connection->kind) {
+    case SHIM_KIND_PDO:
+        return shim_pdo_persistent_handle(connection->object);
+    case SHIM_KIND_PGSQL:
+    case SHIM_KIND_MEMCACHED:
+        return persists ? shim_library_handle(connection->object) : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* Without its pool, phpredis gives one socket to several objects, each with its own record of the selected database. */
+static bool may_share_socket(const shim_connection *connection)
+{
+    return connection->kind >= SHIM_KIND_REDIS && connection->kind <= SHIM_KIND_REDIS_SENTINEL &&
+           !INI_BOOL("redis.pconnect.pooling_enabled");
 }
 
 static zend_object *opened_by(zend_execute_data *execute_data, const zval *result)
@@ -93,16 +109,23 @@ static zend_object *opened_by(zend_execute_data *execute_data, const zval *resul
     return Z_TYPE_P(result) == IS_OBJECT ? Z_OBJ_P(result) : NULL;
 }
 
-/* Returns the connection that the call has opened if it is persistent: other objects may share its socket. */
+/* Returns the connection that the call has opened, or that the new object has, if it is persistent. */
 static shim_connection *note_persistent(zend_execute_data *execute_data, const zval *result, bool persists)
 {
     zend_object *object = opened_by(execute_data, result);
     shim_connection *connection = object != NULL && shim_object_is_tracked(object, true) ? shim_connection_find(object) : NULL;
-    if (connection == NULL || !shim_kind_is_connection(connection->kind) ||
-        !(persists || turned_out_persistent(connection))) {
+    const void *handle = connection != NULL ? handle_of(connection, persists) : NULL;
+    if (connection == NULL || !shim_kind_is_connection(connection->kind) || !(persists || handle != NULL)) {
         return NULL;
     }
-    connection->may_share_socket = true;
+    if (!shim_kind_is_store(connection->kind)) {
+        shim_owned_release(&connection->owned);
+    }
+    connection->may_share_socket = may_share_socket(connection);
+    connection = handle != NULL ? shim_connection_join(connection, handle) : connection;
+    if (connection->kind == SHIM_KIND_PGSQL) {
+        shim_socket_assign(shim_libpq_socket(handle), &connection->owned);
+    }
     return connection;
 }
 
@@ -119,7 +142,10 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
             shim_user_note_persistent();
         }
         shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-        (void)note_persistent(execute_data, return_value, persists);
+        shim_connection *connection = note_persistent(execute_data, return_value, persists);
+        if (connection != NULL) {
+            shim_user_note(connection);
+        }
         return;
     }
     shim_connection *store = persists && object != NULL ? shim_connection_find(object) : NULL;
@@ -133,12 +159,12 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
     if (is_kept_by_pgsql) {
         shim_user_note_persistent();
     }
+    const bool was_unknown = shim_owner_shared_is_unknown();
     shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     shim_connection *connection = note_persistent(execute_data, return_value, persists);
     if (connection != NULL) {
-        if (!shim_kind_is_store(connection->kind)) {
-            shim_owned_release(&connection->owned);
-        }
+        /* PHP has asked the server whether a connection is alive, before its object was known. */
+        shim_owner_shared_set_unknown(was_unknown);
         (void)shim_connection_try_take(connection);
         connection->user = shim_running;
     }

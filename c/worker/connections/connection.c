@@ -1,4 +1,8 @@
-/* Records of a thread's connections; see connections.h. */
+/* Records of a thread's connections; see connections.h.
+ *
+ * A persistent connection outlives its objects, and several of them may have it. What a request leaves in its session concerns
+ * all of them, so they have one record: that of the first object. The others are aliases of it, and one of them takes its
+ * place when the first object is freed. A record without objects stays while it keeps something for a request. */
 #include "compat.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
@@ -72,6 +76,9 @@ static __thread struct {
     uint32_t count;
 } table;
 
+/* Records of persistent connections without objects. */
+static __thread shim_connection *without_object;
+
 static shim_connection **chain_of(uint32_t handle)
 {
     return &table.chains[handle & (table.room - 1)];
@@ -124,16 +131,33 @@ shim_connection *shim_connection_add(zend_object *object, shim_kind kind)
     return connection;
 }
 
-shim_connection *shim_connection_find(const zend_object *object)
+/* Returns the link to the object's record; NULL if it has none. */
+static shim_connection **find_link(const zend_object *object)
 {
     if (table.room == 0) {
         return NULL;
     }
-    shim_connection *connection = *chain_of(object->handle);
-    while (connection != NULL && connection->object != object) {
-        connection = connection->next;
+    shim_connection **link = chain_of(object->handle);
+    while (*link != NULL && (*link)->object != object) {
+        link = &(*link)->next;
     }
-    return connection;
+    return *link != NULL ? link : NULL;
+}
+
+shim_connection *shim_connection_find(const zend_object *object)
+{
+    shim_connection **link = find_link(object);
+    return link == NULL ? NULL : (*link)->is_alias ? (*link)->parent : *link;
+}
+
+bool shim_connection_destruct(const zend_object *object)
+{
+    shim_connection **link = find_link(object);
+    const bool is_first = link == NULL || !(*link)->is_destructed;
+    if (link != NULL) {
+        (*link)->is_destructed = true;
+    }
+    return is_first;
 }
 
 shim_connection *shim_connection_addref(shim_connection *connection)
@@ -179,25 +203,6 @@ void shim_connection_delref(shim_connection *connection)
     }
 }
 
-void shim_connection_remove(const zend_object *object)
-{
-    if (table.room == 0) {
-        return;
-    }
-    shim_connection **link = chain_of(object->handle);
-    while (*link != NULL && (*link)->object != object) {
-        link = &(*link)->next;
-    }
-    shim_connection *connection = *link;
-    if (connection != NULL) {
-        *link = connection->next;
-        table.count--;
-        connection->object = NULL;
-        connection->next = NULL;
-        shim_connection_delref(connection);
-    }
-}
-
 void shim_connection_set_parent(shim_connection *connection, shim_connection *parent)
 {
     shim_connection *before = connection->parent;
@@ -234,22 +239,141 @@ shim_connection *shim_connection_find_if(bool (*test)(const shim_connection *con
 {
     for (uint32_t i = 0; i < table.room; i++) {
         shim_connection *one = table.chains[i];
-        while (one != NULL && !test(one, argument)) {
+        while (one != NULL && (one->is_alias || !test(one, argument))) {
             one = one->next;
         }
         if (one != NULL) {
             return one;
         }
     }
+    shim_connection *one = without_object;
+    while (one != NULL && !test(one, argument)) {
+        one = one->next;
+    }
+    return one;
+}
+
+/* ---- persistent connections ---- */
+
+static bool has_handle(const shim_connection *one, const void *handle)
+{
+    return one->handle == handle;
+}
+
+static shim_connection **find_alias(const shim_connection *connection)
+{
+    for (uint32_t i = 0; connection->handle != NULL && i < table.room; i++) {
+        shim_connection **link = &table.chains[i];
+        while (*link != NULL && !((*link)->is_alias && (*link)->parent == connection)) {
+            link = &(*link)->next;
+        }
+        if (*link != NULL) {
+            return link;
+        }
+    }
     return NULL;
+}
+
+bool shim_connection_has_one_object(const shim_connection *connection)
+{
+    return find_alias(connection) == NULL;
+}
+
+/* Gives the record of a persistent connection to the object of another record, which is freed. */
+static void replace(shim_connection **link, shim_connection *connection)
+{
+    shim_connection *former = *link;
+    connection->object = former->object;
+    connection->is_destructed = former->is_destructed;
+    connection->next = former->next;
+    *link = connection;
+    former->object = NULL;
+    former->next = NULL;
+    shim_connection_delref(former);
+}
+
+static void unlink_without_object(const shim_connection *connection)
+{
+    shim_connection **link = &without_object;
+    while (*link != connection) {
+        link = &(*link)->next;
+    }
+    *link = connection->next;
+}
+
+shim_connection *shim_connection_join(shim_connection *connection, const void *handle)
+{
+    shim_connection *first = shim_connection_find_if(has_handle, handle);
+    if (first == NULL) {
+        connection->handle = handle;
+        return connection;
+    }
+    if (first == connection) {
+        return first;
+    }
+    shim_socket_merge(&connection->owned, &first->owned);
+    if (first->object == NULL) {
+        unlink_without_object(first);
+        replace(find_link(connection->object), first);
+    } else {
+        shim_connection_set_parent(connection, first);
+        connection->is_alias = true;
+        connection->user = NULL;
+    }
+    return first;
+}
+
+void shim_connection_remove(const zend_object *object)
+{
+    shim_connection **link = find_link(object);
+    if (link == NULL) {
+        return;
+    }
+    shim_connection *connection = *link;
+    *link = connection->next;
+    table.count--;
+    connection->next = NULL;
+    shim_connection **alias = find_alias(connection);
+    if (alias != NULL) {
+        replace(alias, connection);
+        return;
+    }
+    connection->object = NULL;
+    if (connection->handle != NULL && connection->kept != NULL) {
+        connection->user = NULL;
+        connection->next = without_object;
+        without_object = connection;
+    } else {
+        shim_connection_delref(connection);
+    }
+}
+
+static bool is_unused(const shim_connection *one, const void *unused)
+{
+    (void)unused;
+    return one->object == NULL && one->kept == NULL;
+}
+
+void shim_connections_forget_unused(void)
+{
+    for (shim_connection *one = NULL; (one = shim_connection_find_if(is_unused, NULL)) != NULL;) {
+        unlink_without_object(one);
+        shim_connection_delref(one);
+    }
 }
 
 void shim_connections_forget(void)
 {
-    for (uint32_t i = 0; i < table.room; i++) {
+    /* The record of a persistent connection may move to an earlier chain. */
+    for (uint32_t i = 0; table.count > 0; i = (i + 1) % table.room) {
         while (table.chains[i] != NULL) {
             shim_connection_remove(table.chains[i]->object);
         }
+    }
+    while (without_object != NULL) {
+        shim_connection *one = without_object;
+        without_object = one->next;
+        shim_connection_delref(one);
     }
     free(table.chains);
     memset(&table, 0, sizeof(table));

@@ -68,8 +68,12 @@ typedef struct shim_connection {
     /* NULL once the object is freed: the records that belong to it may live longer. */
     zend_object *object;
     shim_kind kind;
-    /* The connection of a statement, or the multi handle that an easy handle has been added to. */
+    /* The connection of a statement or of an alias, or the multi handle that an easy handle has been added to. */
     struct shim_connection *parent;
+    /* A persistent connection that several objects may have: the library's handle, which identifies it. */
+    const void *handle;
+    /* One more object of a persistent connection. Only connection.c sees such records. */
+    bool is_alias;
     /* The request that has used the connection since it was last free, and cleans it up. Without owners, the latest such
      * request; `earlier` lists the others. */
     const shim_fiber *user;
@@ -85,7 +89,7 @@ typedef struct shim_connection {
     bool is_watching;
     bool is_subscribed;
     bool is_in_block;
-    /* A persistent connection: other objects may have its socket, or get it later. */
+    /* A persistent store, of whose socket other objects may have a record of their own. */
     bool may_share_socket;
     /* A persistent store: all of a thread may be one connection. */
     bool is_persistent;
@@ -128,6 +132,12 @@ typedef struct shim_connection {
     struct shim_connection *next;
 } shim_connection;
 
+/* Returns the library's handle of a PgSql or Memcached connection: the first member of the extension's struct. */
+static inline void *shim_library_handle(const zend_object *object)
+{
+    return *(void *const *)((const char *)object - object->handlers->offset);
+}
+
 /* Whether it belongs to a request for a call only: a curl handle or a SOAP client. */
 static inline bool shim_connection_is_lease(const shim_connection *connection)
 {
@@ -136,9 +146,16 @@ static inline bool shim_connection_is_lease(const shim_connection *connection)
 
 /* Returns the record for a new object; NULL if out of memory. */
 shim_connection *shim_connection_add(zend_object *object, shim_kind kind);
-/* Returns the record of an object; NULL if it has none. */
+/* Returns the record of an object; NULL if it has none. The objects of a persistent connection have the same one. */
 shim_connection *shim_connection_find(const zend_object *object);
-/* Removes the record of an object that is being freed. */
+/* Called when an object turns out to have a persistent connection: it gets the record of the connection's other objects.
+ * Returns that. */
+shim_connection *shim_connection_join(shim_connection *connection, const void *handle);
+/* Whether the connection has no other object. */
+bool shim_connection_has_one_object(const shim_connection *connection);
+/* Notes that the object's destructor is called. Returns false if that has happened before. */
+bool shim_connection_destruct(const zend_object *object);
+/* Removes the record of an object that is being freed; that of a persistent connection stays for its other objects. */
 void shim_connection_remove(const zend_object *object);
 shim_connection *shim_connection_addref(shim_connection *connection);
 void shim_connection_delref(shim_connection *connection);
@@ -151,6 +168,8 @@ shim_connection *shim_connection_root(shim_connection *connection);
 /* Returns a record that passes the test; NULL if none does. The test must not change anything. */
 shim_connection *shim_connection_find_if(bool (*test)(const shim_connection *connection, const void *argument),
                                        const void *argument);
+/* Frees the records of persistent connections that have no object and keep nothing for a request. */
+void shim_connections_forget_unused(void);
 /* Frees this thread's records after its objects were destroyed. */
 void shim_connections_forget(void);
 
@@ -281,8 +300,8 @@ void shim_mysqlnd_lose(void *connection);
 /* Return the connection of a statement, and the statement of a row; NULL if there is none. */
 const zend_object *shim_pdo_of_statement(zend_object *statement);
 const zend_object *shim_pdo_of_row(zend_object *row);
-/* Whether the connection is persistent, or has become so. */
-bool shim_pdo_is_persistent(zend_object *object);
+/* Returns the handle that the objects of a persistent connection share; NULL if the connection is not persistent. */
+const void *shim_pdo_persistent_handle(zend_object *object);
 /* Whether the driver is that of MySQL and MariaDB. */
 bool shim_pdo_is_mysql(zend_object *object);
 /* Whether a transaction is open. */
@@ -407,6 +426,8 @@ enum { SHIM_PG_IDLE = 0, SHIM_PG_ACTIVE = 1, SHIM_PG_IN_TRANSACTION = 2, SHIM_PG
 
 /* Returns the status of a connection of libpq; -1 if libpq is not loaded. */
 int shim_libpq_status(const void *connection);
+/* Returns the descriptor of its socket; -1 if it has none. */
+int shim_libpq_socket(const void *connection);
 /* Rolls back open transactions on the connections that pg_pconnect() keeps for the thread, as ext/pgsql does at the end of
  * a request of classic mode (_rollback_transactions()). */
 void shim_libpq_roll_back_persistent(void);
@@ -477,6 +498,8 @@ void shim_rest_note_rows(shim_connection *root, shim_connection *subject, const 
                          const zval *result);
 /* Whether the request is in the middle of a result, or of a call, on a connection that it does not lease. */
 bool shim_rest_is_broken(const shim_fiber *fiber);
+/* Called when the last object of a connection is being freed, before its record is. */
+void shim_rest_forget(shim_connection *connection);
 void shim_rest_install(void);
 
 /* ---- The state of SQLite connections (sqlite.c) ---- */

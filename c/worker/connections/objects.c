@@ -99,11 +99,7 @@ static void postpone(zend_object *object)
  * since freeing the object may wait. */
 static void destroy_object(zend_object *object)
 {
-    shim_connection *connection = shim_connection_find(object);
-    if (connection == NULL || !connection->is_destructed) {
-        if (connection != NULL) {
-            connection->is_destructed = true;
-        }
+    if (shim_connection_destruct(object)) {
         php_handlers(object)->dtor_obj(object);
     }
     if (shim_connections_have_owners() && !shim_connection_try_take(shim_connection_find(object))) {
@@ -136,10 +132,13 @@ static void free_object(zend_object *object)
     shim_connection *connection = shim_connection_find(object);
     shim_connection *root = shim_connection_addref(shim_connection_root(connection));
     const bool is_free = may_free(connection, root);
-    if (connection != NULL) {
-        shim_options_forget(connection);
+    if (connection != NULL && connection == root && shim_connection_has_one_object(root)) {
+        shim_rest_forget(root);
     }
     shim_connection_remove(object);
+    if (root != NULL && root->object == NULL) {
+        shim_options_forget(root);
+    }
     if (is_free) {
         free_by_extension(object, root);
     } else {

@@ -22,10 +22,10 @@ const zend_object *shim_pdo_of_row(zend_object *row)
     return statement != NULL ? &statement->std : NULL;
 }
 
-bool shim_pdo_is_persistent(zend_object *object)
+const void *shim_pdo_persistent_handle(zend_object *object)
 {
     const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
-    return connection != NULL && connection->is_persistent;
+    return connection != NULL && connection->is_persistent ? connection : NULL;
 }
 
 static pdo_dbh_t *open_one(zend_object *object)
@@ -144,7 +144,7 @@ zend_long shim_pdo_row_count(zend_object *object)
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 ABSENT(const zend_object *, shim_pdo_of_statement, NULL, zend_object *statement)
 ABSENT(const zend_object *, shim_pdo_of_row, NULL, zend_object *row)
-ABSENT(bool, shim_pdo_is_persistent, true, zend_object *object)
+ABSENT(const void *, shim_pdo_persistent_handle, NULL, zend_object *object)
 ABSENT(bool, shim_pdo_is_mysql, false, zend_object *object)
 ABSENT(bool, shim_pdo_in_transaction, false, zend_object *object)
 ABSENT(void *, shim_pdo_sqlite, NULL, zend_object *object)

@@ -47,7 +47,7 @@ static bool has_lender(const shim_connection *connection)
     while (other != NULL && other->request == request) {
         other = other->next;
     }
-    return connection->owned.is_lent && other != NULL;
+    return shim_owner_is_borrower(&connection->owned) && other != NULL;
 }
 
 static bool locks_are_its_own(const shim_connection *connection)

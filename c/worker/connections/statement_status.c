@@ -113,6 +113,7 @@ void shim_figures_end(const shim_fiber *fiber)
     shim_connection *one = NULL;
     while (are_any && (one = shim_connection_find_if(has_figures_of, &fiber->context.serial)) != NULL) {
         drop(one, fiber->context.serial);
+        shim_connections_forget_unused();
     }
     are_any = are_any && shim_connection_find_if(has_any, NULL) != NULL;
 }

@@ -11,7 +11,6 @@ use svc_testing::turns::{answers, looks_in_vain, server_with};
 
 const CODE: &str = r#"
 class Held { public static $db, $other, $redis, $store, $place, $pair; }
-function persistent(): PDO { return new PDO(DSN, USER, PASSWORD, [PDO::ATTR_PERSISTENT => true, PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); }
 function connect(): PDO { return new PDO(DSN, USER, PASSWORD, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); }
 function is_mysql(): bool { return str_starts_with(DSN, 'mysql:'); }
 function ask(?PDO $db = null): int { return (int) ($db ?? Held::$db)->query('SELECT 7')->fetchColumn(); }
@@ -349,22 +348,6 @@ fn where_a_transaction_is_open_the_younger_is_refused() {
         let mut younger = server.send("begin_then_lock", "0");
         assert_like(&younger.response().text(), "Svc\\ConnectionBusyError: *");
         answers(&mut older, "7");
-    });
-}
-
-/// Other objects may share its socket.
-#[test]
-fn a_persistent_connection_is_not_lent() {
-    with_each(|server| {
-        let server = server.start_with(Mode::Worker, "Held::$db = persistent();");
-        for (first, second) in
-            [("query_then_lock", "lock_then_query"), ("query_then_session", "session_then_query")]
-        {
-            let (mut older, mut younger) = cross(&server, first, second);
-            assert_like(&younger.response().text(), "Svc\\ConnectionBusyError: *");
-            answers(&mut older, "7");
-        }
-        assert_eq!(server.tell("look"), "7");
     });
 }
 

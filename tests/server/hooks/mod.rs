@@ -24,6 +24,7 @@ mod owners_drivers;
 mod owners_rows;
 mod per_request;
 mod per_request_engine;
+mod persistent;
 mod places;
 mod process;
 mod reach;

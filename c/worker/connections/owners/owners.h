@@ -195,6 +195,9 @@ bool shim_owner_has_opened(const shim_fiber *fiber);
 shim_owned *shim_owner_shared(void);
 /* Whether the shared owner has used something of unknown state. */
 bool shim_owner_shared_is_unknown(void);
+void shim_owner_shared_set_unknown(bool is_unknown);
+/* Whether the thing, or the shared ownership that it is part of, is lent. */
+bool shim_owner_is_borrower(const shim_owned *thing);
 
 /* The remaining functions are for wait_queue.c.
  *
@@ -255,6 +258,10 @@ void shim_socket_closed(int descriptor);
 void shim_socket_shut_down(const shim_owned *connection);
 /* Separates a connection from its sockets before it is destroyed. */
 void shim_socket_detach(shim_owned *connection);
+/* Two connections have turned out to be the same: `to` gets the sockets of `from`. */
+void shim_socket_merge(shim_owned *from, shim_owned *to);
+/* The connection has turned out to have opened the socket. */
+void shim_socket_assign(int descriptor, shim_owned *connection);
 void shim_sockets_forget(void);
 
 /* ---- Calls in progress (uses.c) ---- */

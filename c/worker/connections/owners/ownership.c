@@ -36,6 +36,16 @@ bool shim_owner_shared_is_unknown(void)
     return owners.is_shared_unknown;
 }
 
+void shim_owner_shared_set_unknown(bool is_unknown)
+{
+    owners.is_shared_unknown = is_unknown;
+}
+
+bool shim_owner_is_borrower(const shim_owned *thing)
+{
+    return is_shared(thing) ? owners.shared.is_lent : thing->is_lent;
+}
+
 void shim_owner_set_exclusive(shim_owned *thing)
 {
     if (thing->owner == shim_running && shim_running != NULL && !thing->is_leased && !thing->is_lent) {

@@ -121,6 +121,28 @@ void shim_socket_detach(shim_owned *connection)
     }
 }
 
+static void assign(note *one, shim_owned *connection)
+{
+    attach(one, connection);
+    one->is_shared = false;
+    shim_owned_release(&one->socket);
+}
+
+void shim_socket_merge(shim_owned *from, shim_owned *to)
+{
+    while (!LIST_EMPTY(&from->sockets)) {
+        assign(LIST_FIRST(&from->sockets), to);
+    }
+}
+
+void shim_socket_assign(int descriptor, shim_owned *connection)
+{
+    note *one = find_known(descriptor);
+    if (one != NULL) {
+        assign(one, connection);
+    }
+}
+
 void shim_socket_shut_down(const shim_owned *connection)
 {
     const note *one;
