@@ -1,8 +1,9 @@
 <?php
 // Runs a service's command like systemd: as its user, with the settings of its environment file and a notification socket.
-// Fails unless it becomes ready, serves, reloads and ends.
+// Fails unless it becomes ready, serves, reloads and ends. Further arguments are words that page.php must answer.
 
 [, $user, $command] = $argv;
+$words = array_slice($argv, 3);
 
 // PHP has no names for signals without its extension pcntl.
 const HANGUP = 1;
@@ -39,8 +40,8 @@ foreach (file('/etc/svc/svc.env', FILE_IGNORE_NEW_LINES) as $line) {
 }
 $environment['LISTEN_ADDR'] = '127.0.0.1:18080';
 $environment['INTERNAL_ADDR'] = '127.0.0.1:19090';
-$words = ['setpriv', "--reuid=$user", "--regid=$user", '--init-groups', ...explode(' ', $command)];
-$process = proc_open($words, [1 => ['file', '/tmp/svc.log', 'w']], $pipes, '/', $environment);
+$command = ['setpriv', "--reuid=$user", "--regid=$user", '--init-groups', ...explode(' ', $command)];
+$process = proc_open($command, [1 => ['file', '/tmp/svc.log', 'w']], $pipes, '/', $environment);
 $pid = proc_get_status($process)['pid'];
 // Whatever goes wrong, nothing is left.
 register_shutdown_function(fn () => posix_kill($pid, KILL));
@@ -49,6 +50,8 @@ foreach (['http://127.0.0.1:18080/', 'http://127.0.0.1:18080/page.php', 'http://
     $text = file_get_contents($url);
     $text !== false || fail("$url: " . error_get_last()['message']);
     echo "deb-test: $url: ", strtok($text, "\n"), "\n";
+    $missing = str_ends_with($url, '/page.php') ? array_diff($words, explode(' ', $text)) : [];
+    $missing === [] || fail("$url: no " . implode(', ', $missing));
 }
 posix_kill($pid, HANGUP);
 expect($socket, 'RELOADING=1');

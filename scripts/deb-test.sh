@@ -71,10 +71,17 @@ start=$(sed -n 's/^ExecStart=//p' "$unit")
 user=$(sed -n 's/^User=//p' "$unit")
 say "starting \"$start\" as $user"
 cp "$here/scripts/deb-test.php" "$root/tmp/test.php"
-echo '<?php echo PHP_SAPI, " ", get_current_user(), " ", php_ini_loaded_file(), " ", extension_loaded("Zend OPcache") ? "opcache" : "";' \
+echo '<?php echo PHP_SAPI, " ", get_current_user(), " ", php_ini_loaded_file(), " ", extension_loaded("Zend OPcache") ? "opcache" : "",
+    " ", function_exists("apcu_store") && apcu_store("a", "b") && apcu_fetch("a") === "b" ? "apcu" : "";' \
     >"$root/usr/share/svc/welcome/page.php"
-inside "$php" -d error_reporting=-1 /tmp/test.php "$user" "$start"
-rm "$root/usr/share/svc/welcome/page.php"
+words=()
+if $has_php; then
+    # Enabled as by an administrator; the package only contains it.
+    echo 'extension=apcu' >"$root/etc/svc/conf.d/apcu.ini"
+    words=(opcache apcu)
+fi
+inside "$php" -d error_reporting=-1 /tmp/test.php "$user" "$start" "${words[@]}"
+rm -f "$root/usr/share/svc/welcome/page.php" "$root/etc/svc/conf.d/apcu.ini"
 
 # What the scripts of the package ask of systemd is recorded.
 cat >"$root/usr/bin/systemctl" <<'SYSTEMCTL'
