@@ -4,6 +4,7 @@
 #![expect(clippy::new_without_default, reason = "constructors that start servers are called by name")]
 
 pub mod answering;
+pub mod any_client;
 pub mod authority;
 pub mod backend;
 pub mod books;

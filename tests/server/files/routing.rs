@@ -6,17 +6,18 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
+use svc_testing::any_client::{AnyClient, HTTP_VERSIONS};
 use svc_testing::client::{Client, eventually};
-use svc_testing::http2::{Http2Client, head};
 use svc_testing::{IS_WORKER, Svc};
 
-/// Handles every path: creates the file of that name if it is missing, and is a persistent worker in worker mode.
+/// Handles every path: creates the file of that name and redirects to it, and is a persistent worker in worker mode.
 const MAKER: &str = r#"<?php
 $handle = function () {
     $path = strtok($_SERVER['REQUEST_URI'], '?');
     if (isset($_GET['make'])) {
         @mkdir(__DIR__ . dirname($path), 0777, true);
         file_put_contents(__DIR__ . $path, 'made');
+        header("Location: $path");
     }
     echo 'handled ', $path;
 };
@@ -30,16 +31,23 @@ fn a_file_that_the_front_controller_makes_answers_the_next_request() {
     for is_worker in IS_WORKER.map(|is_worker| if is_worker { "true" } else { "false" }) {
         let settings = [&FRONT_CONTROLLER[..], &[("WORKER_MODE_ENABLED", is_worker)]].concat();
         let svc = Svc::start(&[("index.php", MAKER), ("d/x", "")], &settings);
-        let mut client = svc.client();
-        for path in ["/a.txt", "/d/a.txt", "/new/folder/a.txt", "/d/a.txt/b"] {
-            // The first responses let an I/O thread cache the route of the path.
-            for _ in 0..3 {
-                assert_eq!(client.get(path).text(), format!("handled {path}"), "worker mode: {is_worker}");
+        for version in HTTP_VERSIONS {
+            let case = format!("worker mode: {is_worker}, {version:?}");
+            let mut client = AnyClient::connect(svc.main(), version);
+            let name = format!("{version:?}");
+            for path in
+                ["/^.txt", "/d/^.txt", "/new/^/a.txt", "/d/^.txt/b"].map(|path| path.replace('^', &name))
+            {
+                // The first responses let an I/O thread cache the route of the path.
+                for _ in 0..3 {
+                    assert_eq!(client.get(&path).text(), format!("handled {path}"), "{case}");
+                }
+                let made = client.get(&format!("{path}?make=1"));
+                assert_eq!((made.status, made.field("location")), (302, Some(&*path)), "{case}");
+                assert!(made.text().ends_with(&format!("handled {path}")), "{}", made.text());
+                assert_eq!(client.get(&path).text(), "made", "{case}");
+                std::fs::remove_file(svc.root().join(&path[1..])).ok();
             }
-            let made = client.get(&format!("{path}?make=1")).text();
-            assert!(made.ends_with(&format!("handled {path}")), "{made}");
-            assert_eq!(client.get(path).text(), "made", "worker mode: {is_worker}");
-            std::fs::remove_file(svc.root().join(&path[1..])).ok();
         }
     }
 }
@@ -112,28 +120,66 @@ fn dots_in_a_path_hide_files_and_nothing_else() {
     let front_controller = Svc::start(&files, &[&FRONT_CONTROLLER[..], &no_entry[1..]].concat());
     let dotted =
         ["/.env", "/.git/config", "/.git/", "/a/.hidden.php", "/a/.hidden.php/x", "/wiki/.NET", "/.env/x"];
-    for svc in [&files_mode, &front_controller] {
-        let mut client = svc.client();
+    for (version, svc) in
+        HTTP_VERSIONS.iter().flat_map(|version| [(*version, &files_mode), (*version, &front_controller)])
+    {
+        let mut client = AnyClient::connect(svc.main(), version);
         for method in ["GET", "PUT", "PROPFIND", "MOVE"] {
-            let response = client.request(&format!("{method} /remote.php/dav/.file HTTP/1.1\r\nHost: x"));
+            let response = client.request(method, "/remote.php/dav/.file", &[], b"");
             assert_eq!((response.status, response.text()), (200, format!("{method} /dav/.file")));
-            let mut over_http2 = Http2Client::connect(svc.main());
-            let id = over_http2.open(&head(method, "/remote.php/dav/.file"), true);
-            assert_eq!(over_http2.response(id).text(), format!("{method} /dav/.file"));
         }
         assert_eq!(client.get("/.well-known/acme").text(), "token");
     }
-    let mut client = files_mode.client();
-    for path in dotted {
-        assert_eq!(client.get(path).status, 404, "{path}");
+    for version in HTTP_VERSIONS {
+        let mut client = AnyClient::connect(files_mode.main(), version);
+        for path in dotted {
+            assert_eq!(client.get(path).status, 404, "{path}, {version:?}");
+        }
+        let mut client = AnyClient::connect(front_controller.main(), version);
+        for path in dotted {
+            assert_eq!(client.get(path).text(), "GET -", "{path}, {version:?}");
+        }
     }
     #[expect(clippy::cast_precision_loss, reason = "a handful")]
-    files_mode.assert_metric("svc_builtin_deny_total", dotted.len() as f64);
-    let mut client = front_controller.client();
-    for path in dotted {
-        assert_eq!(client.get(path).text(), "GET -", "{path}");
-    }
+    files_mode.assert_metric("svc_builtin_deny_total", (HTTP_VERSIONS.len() * dotted.len()) as f64);
     front_controller.assert_metric("svc_builtin_deny_total", 0.0);
+}
+
+#[cfg(feature = "worker")]
+#[test]
+fn a_persistent_worker_gets_paths_with_dots_and_no_dot_file_is_sent() {
+    const SHOW: &str = "<?php Svc\\Worker::serve(function () {
+        echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['REQUEST_URI'], ' ', $_SERVER['PATH_INFO'] ?? '-'; });";
+    let files = [
+        ("index.php", SHOW),
+        (".env", "secret"),
+        (".git/config", "secret"),
+        ("a/.hidden.php", "<?php echo 'secret';"),
+        (".well-known/acme", "token"),
+    ];
+    let svc = Svc::start(&files, &[&FRONT_CONTROLLER[..], &[("WORKER_MODE_ENABLED", "true")]].concat());
+    for version in HTTP_VERSIONS {
+        let mut client = AnyClient::connect(svc.main(), version);
+        for (path, info) in [
+            ("/index.php/dav/.file", "/dav/.file"),
+            ("/remote.php/dav/.file", "-"),
+            ("/wiki/.NET", "-"),
+            ("/.env", "-"),
+            ("/.env/x", "-"),
+            ("/.git/", "-"),
+            ("/.git/config", "-"),
+            ("/a/.hidden.php", "-"),
+            ("/.well-known/none", "-"),
+        ] {
+            for method in ["GET", "PUT", "PROPFIND", "MOVE"] {
+                let response = client.request(method, path, &[], b"");
+                let expected = (200, format!("{method} {path} {info}"));
+                assert_eq!((response.status, response.text()), expected, "{version:?}");
+            }
+        }
+        assert_eq!(client.get("/.well-known/acme").text(), "token");
+    }
+    svc.assert_metric("svc_builtin_deny_total", 0.0);
 }
 
 #[test]
@@ -171,7 +217,12 @@ fn a_linked_script_runs_under_its_own_name_and_follows_its_link() {
     );
     let root = svc.root().canonicalize().unwrap();
     let path = |name: &str| root.join(name).to_str().unwrap().to_owned();
-    let show = |name: &str| serde_json::from_str::<serde_json::Value>(&svc.get(name).text()).unwrap();
+    let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let show = |name: &str| {
+        let [seen, other] = HTTP_VERSIONS.map(|version| AnyClient::connect(svc.main(), version).get(name));
+        assert_eq!(parsed(&seen.text()), parsed(&other.text()));
+        parsed(&seen.text())
+    };
     symlink("../core/index.php", root.join("site/index.php")).unwrap();
     symlink("site", root.join("alias")).unwrap();
     // As with php-fpm: PHP resolves only the file that it compiles.
@@ -189,6 +240,47 @@ fn a_linked_script_runs_under_its_own_name_and_follows_its_link() {
     let mut client = svc.client();
     eventually("the link is followed", || client.get("/site/index.php").text().contains("two"));
     assert_eq!(show("/site/index.php"), seen("site/index.php", "site", "next"));
+}
+
+#[cfg(feature = "worker")]
+#[test]
+fn a_linked_script_of_a_persistent_worker_runs_under_its_own_name() {
+    const SHOW: &str = r#"<?php
+$paths = fn () => [$_SERVER['SCRIPT_FILENAME'], $_SERVER['SCRIPT_NAME'], getcwd()];
+$boot = $paths();
+require getcwd() . '/config.php';
+Svc\Worker::serve(function () use ($boot, $paths) {
+    echo json_encode([$boot, $paths(), __FILE__, get_included_files(), SITE]);
+});
+"#;
+    for site in ["blog", "shop"] {
+        let config = format!("<?php const SITE = '{site}';");
+        let root =
+            svc_testing::written(&[("core/index.php", SHOW), (&format!("{site}/config.php"), &config)]);
+        let real = root.path().canonicalize().unwrap();
+        let path = |name: &str| real.join(name).to_str().unwrap().to_owned();
+        symlink("../core/index.php", real.join(site).join("index.php")).unwrap();
+        // The document root contains the link, or the folder of the link.
+        for (document_root, entry) in [(site, "index.php"), ("", "^/index.php")] {
+            let (document_root, entry) = (path(document_root), entry.replace('^', site));
+            let svc = Svc::start(
+                &[],
+                &[("DOCUMENT_ROOT", &document_root), ("ENTRY_FILE", &entry), ("WORKER_MODE_ENABLED", "true")],
+            );
+            let (link, folder) = (path(&format!("{site}/index.php")), path(site));
+            let seen = json!([link, format!("/{entry}"), folder]);
+            let (script, config) = (path("core/index.php"), path(&format!("{site}/config.php")));
+            let expected = json!([seen, seen, script, [script, config], site]);
+            for version in HTTP_VERSIONS {
+                let text = AnyClient::connect(svc.main(), version).get("/").text();
+                assert_eq!(
+                    serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+                    expected,
+                    "{version:?}"
+                );
+            }
+        }
+    }
 }
 
 /// A site whose parts have separate front controllers, like Joomla, osTicket and an application with a page for its
