@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tempfile::TempDir;
 
+use svc_testing::any_client::{AnyClient, HTTP_VERSIONS};
 use svc_testing::client::{Client, eventually};
 use svc_testing::{Svc, written};
 
@@ -54,11 +55,13 @@ fn post(client: &mut Client, path: &str) -> String {
 #[test]
 fn a_release_is_switched_and_the_old_one_removed() {
     // A link to the document root, and a link below it.
-    for (directives, (document_root, prefix)) in
-        CACHES.iter().flat_map(|cache| [("current", ""), ("", "/current")].map(|root| (cache, root)))
+    let links = [("current", ""), ("", "/current")];
+    let cases = CACHES.iter().flat_map(|cache| links.map(|link| (cache, link)));
+    for ((directives, (document_root, prefix)), version) in
+        cases.flat_map(|case| HTTP_VERSIONS.map(|version| (case, version)))
     {
         let mut svc = start(releases(&[("index.php", SHOW)]), document_root, "", directives);
-        let mut client = svc.client();
+        let mut client = AnyClient::connect(svc.main(), version);
         let path = format!("{prefix}/index.php/info");
         let seen = |release: &str, rest: &str| {
             format!("{release} {release} index.php {release} {prefix}/index.php /info {rest}")
@@ -67,10 +70,56 @@ fn a_release_is_switched_and_the_old_one_removed() {
         switch(svc.root(), "two");
         fs::remove_dir_all(svc.root().join("one")).unwrap();
         // Within the second for which I/O threads cache scripts.
-        assert_eq!(post(&mut client, &path), seen("two", "3 5"));
-        assert_eq!(client.get(&path).text(), seen("two", "0 -"));
+        let form = [("content-type", "application/x-www-form-urlencoded")];
+        assert_eq!(client.request("POST", &path, &form, b"a=5").text(), seen("two", "3 5"), "{version:?}");
+        assert_eq!(client.get(&path).text(), seen("two", "0 -"), "{version:?}");
         svc.assert_metric("svc_dropped_requests_total", 0.0);
         assert!(svc.whole_log().of("php").is_empty(), "nothing is reported");
+    }
+}
+
+#[cfg(feature = "worker")]
+#[test]
+fn a_persistent_worker_boots_from_the_release_that_is_there() {
+    const WORKER: &str = "<?php Svc\\Worker::serve(function () {
+        if (isset($_GET['exit'])) { Svc\\Worker::scheduleExit(); }
+        echo 'RELEASE ', basename(__DIR__), ' ', basename(getcwd()), ' ', strlen(file_get_contents('php://input')); });";
+    let long = "RELEASE ".repeat(300_000);
+    let files = [("index.php", WORKER), ("a.txt", "RELEASE"), ("long.txt", &long)];
+    for directives in CACHES {
+        for ((document_root, prefix), version) in [("current", ""), ("", "/current")]
+            .into_iter()
+            .flat_map(|link| HTTP_VERSIONS.map(|version| (link, version)))
+        {
+            let case = format!("{directives:?} {document_root:?} {version:?}");
+            let root = releases(&files);
+            let path = root.path().join(document_root);
+            let entry = if prefix.is_empty() { "index.php" } else { "current/index.php" };
+            let settings = [
+                ("DOCUMENT_ROOT", path.to_str().unwrap()),
+                ("ENTRY_FILE", entry),
+                ("PHP_WORKERS", "1"),
+                ("WORKER_MODE_ENABLED", "true"),
+            ];
+            let mut svc = Svc::launch(root, &settings, directives);
+            let mut client = AnyClient::connect(svc.main(), version);
+            let at = |name: &str| format!("{prefix}/{name}");
+            assert_eq!(client.get(&at("")).text(), "one one one 0", "{case}");
+            assert_eq!(client.get(&at("a.txt")).text(), "one", "{case}");
+            assert!(client.get(&at("long.txt")).text().starts_with("one "), "{case}");
+            switch(svc.root(), "two");
+            fs::remove_dir_all(svc.root().join("one")).unwrap();
+            // What has booted goes on. Files are those of either release for as long as they are cached.
+            assert_eq!(client.request("POST", &at(""), &[], b"abc").text(), "one one one 3", "{case}");
+            for name in ["a.txt", "long.txt"] {
+                let response = client.get(&at(name));
+                assert_eq!((response.status, response.is_whole), (200, true), "{name}, {case}");
+            }
+            assert_eq!(client.get(&at("?exit")).text(), "one one one 0", "{case}");
+            assert_eq!(client.request("POST", &at(""), &[], b"abc").text(), "two two two 3", "{case}");
+            svc.assert_metric("svc_dropped_requests_total", 0.0);
+            assert!(svc.whole_log().of("php").is_empty(), "nothing is reported");
+        }
     }
 }
 
