@@ -10,3 +10,4 @@ mod responses;
 mod spool;
 mod tls;
 mod tls_certificates;
+mod turns;
