@@ -4,11 +4,15 @@
 
 use std::fs::File;
 
+use rustls::version::TLS13;
+
 use crate::http::tls::{NAME, start};
 use svc_testing::Svc;
 use svc_testing::client::{Client, eventually};
-use svc_testing::http2::{END_HEADERS, Http2Client, code, head, kind, setting};
-use svc_testing::tls::Certificates;
+use svc_testing::http2::{
+    END_HEADERS, END_STREAM, Http2Client, PREFACE, block, code, frame, head, kind, setting,
+};
+use svc_testing::tls::{Certificates, session};
 
 const FILE_BYTES: u64 = 256 << 20;
 
@@ -109,6 +113,41 @@ fn tls_connections_whose_client_does_not_read_hold_a_slice() {
         let before = resident(&svc);
         let clients: Vec<_> = (0..100).map(|_| http1(certificates.client(svc.main(), NAME), field)).collect();
         check(&svc, before, clients, 100, 100 * (4 << 10)..=100 * (160 << 10));
+    }
+}
+
+/// Opens an HTTP/2 connection with TLS like those of [`http2_clients`].
+fn http2_with_tls(svc: &Svc, certificates: &Certificates, field: Option<(&str, &str)>) -> Client {
+    let wide = i32::MAX as u32;
+    let settings = [&setting::INITIAL_WINDOW_SIZE.to_be_bytes()[..], &wide.to_be_bytes()].concat();
+    let mut fields = head("GET", "/long.bin");
+    (fields[1].1, fields[2].1) = ("https", NAME);
+    fields.extend(field);
+    let mut bytes = [
+        PREFACE,
+        &frame(kind::SETTINGS, 0, 0, &settings),
+        &frame(kind::WINDOW_UPDATE, 0, 0, &(wide - 65_535).to_be_bytes()),
+    ]
+    .concat();
+    for id in (1..).step_by(2).take(128) {
+        bytes.extend(frame(kind::HEADERS, END_HEADERS | END_STREAM, id, &block(&fields)));
+    }
+    let mut client = Client::connect_tls(svc.main(), session(&certificates.trust(&["h2"], &[&TLS13]), NAME));
+    client.send(bytes);
+    assert_eq!(client.session().alpn_protocol(), Some(&b"h2"[..]));
+    client
+}
+
+#[test]
+fn streams_whose_client_does_not_read_share_the_room_of_their_connection_with_tls() {
+    let certificates = Certificates::new(&[&[NAME]]);
+    let svc = start(&certificates, 1, &[("a.txt", "a")], &[("PHP_WORKERS", "1")]);
+    File::create(svc.root().join("long.bin")).unwrap().set_len(FILE_BYTES).unwrap();
+    certificates.client(svc.main(), NAME).get("/a.txt");
+    for field in [None, Some(("range", "bytes=7-")), Some(("range", "bytes=0-9,100-,200000-"))] {
+        let before = resident(&svc);
+        let clients: Vec<_> = (0..70).map(|_| http2_with_tls(&svc, &certificates, field)).collect();
+        check(&svc, before, clients, 70 * 128, 70 * (64 << 10)..=70 * (512 << 10));
     }
 }
 
