@@ -161,6 +161,15 @@ fn the_first_lines_name_the_problem() {
     }
 }
 
+#[test]
+fn an_overload_without_further_refusals_names_when_it_ends() {
+    let scene = overload();
+    let Some(mut browser) = scene.opened() else { return };
+    // The refusals are soon older than the seconds of which the page shows the rate.
+    says(&mut browser, "state", "None in the last seconds; the condition ends after a minute without any.");
+    says(&mut browser, "state", "Overload Requests are refused for overload (529).");
+}
+
 /// A worker is stuck after a minute, which is too long for a test: the report is changed in the browser.
 #[test]
 fn a_stuck_worker_is_named_with_its_request() {
