@@ -483,6 +483,7 @@ fn control() -> Vec<u8> {
 /// HTTP/2 error codes.
 const PROTOCOL: u32 = 1;
 const FLOW_CONTROL: u32 = 3;
+const STREAM_CLOSED: u32 = 5;
 const FRAME_SIZE: u32 = 6;
 const COMPRESSION: u32 = 9;
 
@@ -558,6 +559,41 @@ fn faults() -> Vec<(&'static str, Vec<u8>, u32)> {
     ]
 }
 
+/// Like `faults`, with DATA that the client may or may not send.
+fn faults_beside_data() -> Vec<(&'static str, Vec<u8>, u32)> {
+    let known = [0xbe, 0xbf, 0xc0, 0xc1];
+    let upload = [frame(1, 4, 3, &known), frame(DATA, 0, 3, b"a")].concat();
+    let trailers = frame(1, 5, 3, &[0, 1, b'a', 1, b'b']);
+    vec![
+        ("data after a request", frame(DATA, 0, 1, b"a"), STREAM_CLOSED),
+        ("an end after a request", frame(DATA, 1, 1, b""), STREAM_CLOSED),
+        (
+            "data after a body",
+            [&upload[..], &frame(DATA, 1, 3, b"a"), &frame(DATA, 0, 3, b"a")].concat(),
+            STREAM_CLOSED,
+        ),
+        ("data after trailers", [&upload[..], &trailers, &frame(DATA, 0, 3, b"a")].concat(), STREAM_CLOSED),
+        (
+            "data after a request, behind other frames",
+            [&control()[..], &upload, &frame(DATA, 0, 1, b"a")].concat(),
+            STREAM_CLOSED,
+        ),
+        ("data on an idle stream", frame(DATA, 0, 3, b"a"), PROTOCOL),
+        ("data on an even stream", frame(DATA, 0, 2, b"a"), PROTOCOL),
+        (
+            "data within a head",
+            [frame(1, 1, 3, &known), frame(DATA, 0, 1, b"a"), frame(9, 4, 3, &known)].concat(),
+            PROTOCOL,
+        ),
+        ("SETTINGS on a stream behind data", [&upload[..], &frame(SETTINGS, 0, 1, &[])].concat(), PROTOCOL),
+        (
+            "a PING that is too short behind data",
+            [&upload[..], &frame(PING, 0, 0, &[0; 7])].concat(),
+            FRAME_SIZE,
+        ),
+    ]
+}
+
 /// Like `faults`, with frames before or after a header block.
 fn faults_beside_blocks() -> Vec<(&'static str, Vec<u8>, u32)> {
     let known = [0xbe, 0xbf, 0xc0, 0xc1];
@@ -604,7 +640,8 @@ fn faults_beside_blocks() -> Vec<(&'static str, Vec<u8>, u32)> {
 
 #[test]
 fn a_connection_ends_with_the_code_of_its_error() {
-    for (name, bytes, code) in faults().into_iter().chain(faults_beside_blocks()) {
+    let all = faults().into_iter().chain(faults_beside_blocks()).chain(faults_beside_data());
+    for (name, bytes, code) in all {
         for cut in [1, 3, 20, 16_384] {
             assert_eq!(goaway_code(&bytes, cut), Some(code), "{name}, by {cut} bytes");
         }

@@ -1,11 +1,13 @@
 //! The error code of RFC 9113 for a connection that the framing library has ended.
 //!
-//! The library reports every connection error as PROTOCOL_ERROR. This distinguishes FRAME_SIZE_ERROR, COMPRESSION_ERROR and
-//! the FLOW_CONTROL_ERROR of a setting. Frames are examined only after the library has reported an error, and only
-//! those that it had not processed are kept. There is no dynamic table: a block that refers to the table is at fault if
-//! no other frame is.
+//! The library reports every connection error as PROTOCOL_ERROR. This distinguishes FRAME_SIZE_ERROR, COMPRESSION_ERROR, the
+//! FLOW_CONTROL_ERROR of a setting, and STREAM_CLOSED for DATA after the end of a request. Frames are examined only after
+//! the library has reported an error, and only those that it had not processed are kept. There is no dynamic table: a block
+//! that refers to the table is at fault if no other frame is.
 
-use super::frame_heads::{CONTINUATION, DATA, FrameHead, HEADERS};
+use crate::limits::HTTP2_STREAMS_MAX;
+
+use super::frame_heads::{CONTINUATION, DATA, FrameHead, HEADERS, RST_STREAM};
 use super::token::{is_token_byte, is_value_byte};
 
 /// The frames that the library may not have processed yet.
@@ -16,12 +18,16 @@ pub(super) struct FrameFaults {
     payloads: Vec<u8>,
     /// Whether frames were dropped because a limit was reached.
     is_cut: bool,
+    /// The streams on which the client may send DATA, the latest last.
+    open: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum FrameEntry {
     /// A frame that is kept with its payload, which begins at `start`; `is_new` if its stream is idle.
     Whole { head: FrameHead, is_new: bool, start: usize },
+    /// DATA on a stream that the client has ended or reset.
+    LateData,
     /// A frame whose length is invalid for its type.
     WrongSize,
     /// A frame that may be at fault in other ways.
@@ -39,6 +45,8 @@ pub enum ConnectionFault {
     FrameSize,
     /// Anything else.
     Protocol,
+    /// The client has ended or reset the stream of a DATA frame.
+    StreamClosed,
 }
 
 /// The result of parsing a header block.
@@ -58,6 +66,10 @@ const KEPT_BYTES_MAX: usize = 32 * 1024;
 /// The maximum number of frames kept.
 const KEPT_FRAMES_MAX: usize = 256;
 
+/// The maximum number of streams that are known to be open. If the client opens more, which the server refuses, DATA on the
+/// first ones counts as late if the connection ends at that time.
+const OPEN_STREAMS_MAX: usize = 2 * HTTP2_STREAMS_MAX as usize;
+
 /// An empty buffer of up to this capacity is kept.
 const SPARE_BYTES: usize = 1024;
 
@@ -67,6 +79,7 @@ impl ConnectionFault {
         match self {
             Self::Protocol => 1,
             Self::FlowControl => 3,
+            Self::StreamClosed => 5,
             Self::FrameSize => 6,
             Self::Compression => 9,
         }
@@ -81,8 +94,12 @@ impl FrameFaults {
 
     /// Records the head of a frame; `is_new` if its stream is idle.
     pub(super) fn begin(&mut self, head: FrameHead, is_new: bool) {
+        // The library does not consider the stream of DATA whose padding is invalid.
+        let is_late = head.kind == DATA && head.flags & PADDED == 0 && self.has_closed(head.stream, is_new);
+        self.note_stream(head, is_new);
         let entry = match head.kind {
             _ if has_wrong_size(head) => FrameEntry::WrongSize,
+            _ if is_late => FrameEntry::LateData,
             kind if Self::keeps_payload(kind) => {
                 FrameEntry::Whole { head, is_new, start: self.payloads.len() }
             }
@@ -94,6 +111,23 @@ impl FrameFaults {
             self.entries.push(entry);
         } else {
             self.is_cut = true;
+        }
+    }
+
+    /// Returns whether the client has ended or reset this stream.
+    fn has_closed(&self, stream: u32, is_new: bool) -> bool {
+        stream % 2 == 1 && !is_new && !self.open.contains(&stream)
+    }
+
+    /// Records that a frame opens or closes its stream.
+    fn note_stream(&mut self, head: FrameHead, is_new: bool) {
+        if head.ends_stream() || head.kind == RST_STREAM {
+            self.open.retain(|stream| *stream != head.stream);
+        } else if head.kind == HEADERS && is_new {
+            if self.open.len() == OPEN_STREAMS_MAX {
+                self.open.remove(0);
+            }
+            self.open.push(head.stream);
         }
     }
 
@@ -126,8 +160,10 @@ impl FrameFaults {
                 }
             }
             None => {
-                // The library processes no frame after one of a wrong size.
-                self.entries.retain(|entry| is_unfinished && matches!(entry, FrameEntry::WrongSize));
+                // The library processes no frame after one of these.
+                let is_last =
+                    |entry: &FrameEntry| matches!(entry, FrameEntry::LateData | FrameEntry::WrongSize);
+                self.entries.retain(|entry| is_unfinished && is_last(entry));
                 self.payloads.clear();
                 self.is_cut = false;
                 if self.payloads.capacity() > SPARE_BYTES {
@@ -143,12 +179,15 @@ impl FrameFaults {
         let (mut block, mut open) = (Vec::new(), None);
         let (mut is_dynamic, mut is_doubtful) = (false, self.is_cut);
         for (place, entry) in self.entries.iter().enumerate() {
-            let FrameEntry::Whole { head, is_new, start } = *entry else {
-                if let FrameEntry::WrongSize = entry {
-                    return ConnectionFault::FrameSize;
+            let (head, is_new, start) = match *entry {
+                FrameEntry::Whole { head, is_new, start } => (head, is_new, start),
+                FrameEntry::WrongSize => return ConnectionFault::FrameSize,
+                FrameEntry::LateData if open.is_none() => return ConnectionFault::StreamClosed,
+                FrameEntry::LateData => return ConnectionFault::Protocol,
+                FrameEntry::Other => {
+                    is_doubtful = true;
+                    continue;
                 }
-                is_doubtful = true;
-                continue;
             };
             let next = self.entries[place + 1..].iter().find_map(|entry| match entry {
                 FrameEntry::Whole { start, .. } => Some(*start),

@@ -189,6 +189,24 @@ fn a_client_that_resets_is_499_and_the_script_learns_of_it() {
 }
 
 #[test]
+fn data_after_the_end_of_a_request_is_stream_closed() {
+    let svc = Svc::start(&[HELD, ("hello.php", "<?php echo 'hello';")], &[("PHP_WORKERS", "2")]);
+    // The response has not begun, or has been sent: then the connection is still of use.
+    let mut client = http2(&svc);
+    let id = client.ask("/held.php");
+    client.frame(kind::DATA, END_STREAM, id, b"late");
+    assert_eq!(client.expect_end(), Some(code::STREAM_CLOSED));
+    let mut client = http2(&svc);
+    let id = client.ask("/hello.php");
+    assert_eq!(client.response(id).text(), "hello");
+    client.frame(kind::DATA, END_STREAM, id, b"late");
+    client.until(|client| client.heard(id).reset.is_some());
+    assert_eq!(client.heard(id).reset, Some(code::STREAM_CLOSED));
+    assert_eq!(client.get("/hello.php").text(), "hello");
+    std::fs::write(svc.root().join("go"), "").unwrap();
+}
+
+#[test]
 fn a_drain_answers_and_ends() {
     let mut svc = Svc::start(&[HELD], &[("PHP_WORKERS", "4")]);
     let mut client = http2(&svc);
