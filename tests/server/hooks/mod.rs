@@ -1,5 +1,6 @@
 //! Runtime hooks: PHP's own functions wait without blocking their thread.
 
+mod bailouts;
 mod clients;
 mod closing;
 mod collecting;
