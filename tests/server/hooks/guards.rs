@@ -9,7 +9,9 @@ const CODE: &str = r#"
 function wait(string $where): void
 {
     if (Suspends::$where === $where) { Fiber::suspend(); return; }
-    if ((Asked::$where[$_GET['n'] ?? ''] ?? null) === $where) { mark("in-{$_GET['n']}"); until("go-{$_GET['n']}"); }
+    if ((Asked::$where[$_GET['n'] ?? ''] ?? null) !== $where) { return; }
+    mark("in-{$_GET['n']}");
+    str_ends_with($_GET['n'], 'awaits') ? Svc\async(until(...), "go-{$_GET['n']}")->await() : until("go-{$_GET['n']}");
 }
 /** The place where a fiber is left suspended. */
 class Suspends { public static ?string $where = null; }
@@ -101,12 +103,12 @@ function operations(): array
         'exception' => [fn () => strstr((string) Objects::$thrown, ' in ', true), 'text'],
     ];
 }
-/** `$n` is `operation.number.whether it waits`. Returns the operation's result and warnings. */
+/** `$n` is `operation.number.how it waits, or "runs"`. Returns the operation's result and warnings. */
 function operate(string $n)
 {
     [$name, , $waits] = explode('.', $n);
     [$operation, $where] = operations()[$name];
-    Asked::$where[$n] = $waits === 'waits' ? $where : null;
+    Asked::$where[$n] = $waits !== 'runs' ? $where : null;
     $warnings = [];
     set_error_handler(function ($level, $message) use (&$warnings) { $warnings[] = $message; return true; });
     try { return [$operation(), $warnings]; } catch (Throwable $e) { return [get_class($e) . ': ' . $e->getMessage(), $warnings]; } finally { restore_error_handler(); }
@@ -159,6 +161,12 @@ fn server() -> TaskServer {
     one_thread(TaskServer::new(CODE), "sleep")
 }
 
+/// Starts a server with the hook, whose requests wait in functions of PHP too, and one without hooks, whose requests wait only in
+/// svc's own functions.
+fn with_hook_and_without() -> [TaskSvc; 2] {
+    ["sleep", "none"].map(|hooks| one_thread(TaskServer::new(CODE), hooks).start(Mode::Worker))
+}
+
 fn names(server: &TaskSvc) -> Vec<String> {
     server.tell("names").trim_matches('"').split('|').map(str::to_owned).collect()
 }
@@ -201,34 +209,41 @@ fn alone(server: &TaskSvc, name: &str) -> String {
 
 #[test]
 fn a_request_that_waits_in_a_call_is_invisible_to_others() {
-    let server = server().start(Mode::Worker);
-    for name in names(&server) {
-        let expected = alone(&server, &name);
-        let mut first = server.send("operate", &encoded(&format!("{name}.1.waits")));
-        server.until(&format!("in-{name}.1.waits"));
-        if PARK.contains(&name.as_str()) {
-            assert_eq!(alone(&server, &name), expected, "{name}, beside one that waits");
-            server.mark(&format!("go-{name}.1.waits"));
-        } else {
-            // The operation blocks its thread.
-            let mut second = server.send("operate", &encoded(&format!("{name}.2.runs")));
-            server.mark(&format!("go-{name}.1.waits"));
-            assert_eq!(second.response().text(), expected, "{name}, after one that has waited");
-        }
-        assert_eq!(first.response().text(), expected, "{name}, which has waited");
-        assert_eq!(alone(&server, &name), expected, "{name}, afterwards");
-        for mark in ["in", "go"] {
-            std::fs::remove_file(server.path(&format!("{mark}-{name}.1.waits"))).unwrap();
+    for server in with_hook_and_without() {
+        for name in names(&server) {
+            let expected = alone(&server, &name);
+            for how in ["waits", "awaits"] {
+                let n = format!("{name}.1.{how}");
+                let mut first = server.send("operate", &encoded(&n));
+                server.until(&format!("in-{n}"));
+                if PARK.contains(&name.as_str()) {
+                    assert_eq!(alone(&server, &name), expected, "{name}, beside one that {how}");
+                    server.mark(&format!("go-{n}"));
+                } else {
+                    // The operation blocks its thread.
+                    let mut second = server.send("operate", &encoded(&format!("{name}.2.runs")));
+                    server.mark(&format!("go-{n}"));
+                    assert_eq!(second.response().text(), expected, "{name}, after one that {how}");
+                }
+                assert_eq!(first.response().text(), expected, "{name}, which {how}");
+                assert_eq!(alone(&server, &name), expected, "{name}, afterwards");
+                server.unmark(&[&format!("in-{n}"), &format!("go-{n}")]);
+            }
         }
     }
 }
 
 #[test]
 fn requests_that_wait_in_the_same_object_keep_out_of_each_others_way() {
-    let server = server().start(Mode::Worker);
+    for server in with_hook_and_without() {
+        keep_out_of_each_others_way(&server);
+    }
+}
+
+fn keep_out_of_each_others_way(server: &TaskSvc) {
     let magic =
         ["get", "other", "deep", "inner", "isset", "coalesce", "set", "unset", "json", "json in a list"];
-    let expected: Vec<_> = magic.iter().map(|name| alone(&server, name)).collect();
+    let expected: Vec<_> = magic.iter().map(|name| alone(server, name)).collect();
     let mut number = 0;
     for (one, first) in magic.iter().enumerate() {
         for (other, second) in magic.iter().enumerate() {
@@ -248,8 +263,8 @@ fn requests_that_wait_in_the_same_object_keep_out_of_each_others_way() {
                     server.mark(&format!("go-{n}"));
                     assert_eq!(client.response().text(), expected[*index], "{n} of {first} and {second}");
                 }
-                assert_eq!(alone(&server, first), expected[one], "{first} after {second}");
-                assert_eq!(alone(&server, second), expected[other], "{second} after {first}");
+                assert_eq!(alone(server, first), expected[one], "{first} after {second}");
+                assert_eq!(alone(server, second), expected[other], "{second} after {first}");
             }
         }
     }
@@ -298,31 +313,33 @@ fn a_fiber_that_a_request_leaves_in_the_middle_leaves_no_marks() {
 
 #[test]
 fn the_first_guard_of_an_object_keeps_its_name() {
-    let server = server().start(Mode::Worker);
-    let mut first = server.send("fresh", "x.1.waits");
-    server.until("in-x.1.waits");
-    assert_eq!(ask(&server, "fresh", "y.2.runs"), "\"got y\"");
-    server.mark("go-x.1.waits");
-    assert_eq!(first.response().text(), "\"x got y\"");
-    assert_eq!(ask(&server, "fresh", "x.3.runs"), "\"x got y\"");
+    for server in with_hook_and_without() {
+        let mut first = server.send("fresh", "x.1.waits");
+        server.until("in-x.1.waits");
+        assert_eq!(ask(&server, "fresh", "y.2.runs"), "\"got y\"");
+        server.mark("go-x.1.waits");
+        assert_eq!(first.response().text(), "\"x got y\"");
+        assert_eq!(ask(&server, "fresh", "x.3.runs"), "\"x got y\"");
+    }
 }
 
 #[test]
 fn guards_within_each_other_are_all_put_back() {
-    let server = server().start(Mode::Worker);
-    let expected = ask(&server, "tower", "0.runs");
-    assert_eq!(expected, "\"bottom 12345678910\"");
-    let mut first = server.send("tower", "1.waits");
-    server.until("in-1.waits");
-    let mut second = server.send("tower", "2.waits");
-    server.until("in-2.waits");
-    assert_eq!(ask(&server, "tower", "3.runs"), expected);
-    server.mark("go-1.waits");
-    assert_eq!(first.response().text(), expected);
-    assert_eq!(ask(&server, "tower", "4.runs"), expected);
-    server.mark("go-2.waits");
-    assert_eq!(second.response().text(), expected);
-    assert_eq!(ask(&server, "tower", "5.runs"), expected);
+    for server in with_hook_and_without() {
+        let expected = ask(&server, "tower", "0.runs");
+        assert_eq!(expected, "\"bottom 12345678910\"");
+        let mut first = server.send("tower", "1.waits");
+        server.until("in-1.waits");
+        let mut second = server.send("tower", "2.waits");
+        server.until("in-2.waits");
+        assert_eq!(ask(&server, "tower", "3.runs"), expected);
+        server.mark("go-1.waits");
+        assert_eq!(first.response().text(), expected);
+        assert_eq!(ask(&server, "tower", "4.runs"), expected);
+        server.mark("go-2.waits");
+        assert_eq!(second.response().text(), expected);
+        assert_eq!(ask(&server, "tower", "5.runs"), expected);
+    }
 }
 
 #[test]
