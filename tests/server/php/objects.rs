@@ -1,6 +1,8 @@
 //! Objects of the server's own classes, however PHP creates them.
 #![cfg(all(feature = "async", feature = "trace"))]
 
+use serde_json::{Value, json};
+use svc_testing::databases::{self, Database, PASSWORD, USER};
 use svc_testing::tasks::TaskServer;
 
 const CODE: &str = r#"
@@ -50,8 +52,56 @@ function ways(): array
             'reset as lazy proxy' => function ($class) { $o = existing($class); (new ReflectionClass($class))->resetAsLazyProxy($o, fn () => existing($class)); return $o; },
         ];
     }
+    defined('MYSQL') && $ways += mysql_ways();
+    defined('PGSQL') && $ways += pgsql_ways();
     if (class_exists('SoapClient')) { $ways['SOAP class map'] = fn ($class) => new SoapServer(null, ['uri' => 'x', 'classmap' => ['x' => $class]]) ? throw new Error('no object') : null; }
     return $ways;
+}
+/** The first row of a class that the row itself names. */
+function named_row(PDO $base, string $class, int $mode) { return $base->query('SELECT ' . $base->quote($class) . ', 7 AS id, 8 AS message')->fetch(PDO::FETCH_CLASS | PDO::FETCH_CLASSTYPE | $mode); }
+function mysql_ways(): array
+{
+    static $base, $pdo;
+    $base ??= new mysqli(MYSQL['HOST'], MYSQL['USER'], MYSQL['PASSWORD'], MYSQL['NAME'], MYSQL['PORT']);
+    $pdo ??= new PDO(MYSQL['DSN'], MYSQL['USER'], MYSQL['PASSWORD']);
+    $rows = fn (int $mode = MYSQLI_STORE_RESULT) => $base->query('SELECT 7 AS id, 8 AS message', $mode);
+    return [
+        'mysqli fetch_object' => fn ($class) => $rows()->fetch_object($class),
+        'mysqli fetch_object with arguments' => fn ($class) => $rows()->fetch_object($class, ['made']),
+        'mysqli fetch_object of no column of a property' => fn ($class) => $base->query('SELECT 7 AS `a b`')->fetch_object($class),
+        'mysqli fetch_object, unbuffered' => fn ($class) => $rows(MYSQLI_USE_RESULT)->fetch_object($class),
+        'mysqli fetch_object, prepared' => fn ($class) => $base->execute_query('SELECT ? AS id', [7])->fetch_object($class),
+        'mysqli_fetch_object' => fn ($class) => mysqli_fetch_object($rows(), $class),
+        'PDO of MySQL, fetchObject' => fn ($class) => $pdo->query('SELECT 7 AS id')->fetchObject($class),
+        'PDO of MySQL, FETCH_CLASSTYPE' => fn ($class) => named_row($pdo, $class, 0),
+        'PDO of MySQL, FETCH_CLASSTYPE and FETCH_PROPS_LATE' => fn ($class) => named_row($pdo, $class, PDO::FETCH_PROPS_LATE),
+    ];
+}
+function pgsql_ways(): array
+{
+    static $base, $pdo;
+    $base ??= pg_connect(sprintf('host=%s port=%d dbname=%s user=%s password=%s', PGSQL['HOST'], PGSQL['PORT'], PGSQL['NAME'], PGSQL['USER'], PGSQL['PASSWORD']));
+    $pdo ??= new PDO(PGSQL['DSN'], PGSQL['USER'], PGSQL['PASSWORD']);
+    $rows = fn () => pg_query($base, 'SELECT 7 AS id, 8 AS message');
+    return [
+        'pg_fetch_object' => fn ($class) => pg_fetch_object($rows(), null, $class),
+        'pg_fetch_object of a row' => fn ($class) => pg_fetch_object($rows(), 0, $class),
+        'pg_fetch_object with arguments' => fn ($class) => pg_fetch_object($rows(), null, $class, ['made']),
+        'pg_fetch_object of no column of a property' => fn ($class) => pg_fetch_object(pg_query($base, 'SELECT 7 AS "a b"'), null, $class),
+        'PDO of PostgreSQL, fetchObject' => fn ($class) => $pdo->query('SELECT 7 AS id')->fetchObject($class),
+        'PDO of PostgreSQL, FETCH_CLASSTYPE' => fn ($class) => named_row($pdo, $class, 0),
+        'PDO of PostgreSQL, FETCH_CLASSTYPE and FETCH_PROPS_LATE' => fn ($class) => named_row($pdo, $class, PDO::FETCH_PROPS_LATE),
+    ];
+}
+/** What each method of a task does when a row of a database names its class. */
+function methods_of_rows(): array
+{
+    $seen = [];
+    $ways = ['PDO' => fn ($class) => row($class, PDO::FETCH_CLASS | PDO::FETCH_CLASSTYPE)] + (defined('MYSQL') ? mysql_ways() : []) + (defined('PGSQL') ? pgsql_ways() : []);
+    foreach ($ways as $way => $make) {
+        foreach (get_class_methods(Svc\Task::class) as $method) { $seen[$way][$method] = tried(fn () => $make(Svc\Task::class)->$method()); }
+    }
+    return $seen;
 }
 /** An object as svc creates it; exceptions can be created by any code. */
 function existing(string $class): object
@@ -198,22 +248,28 @@ fn is_exception(class: &str) -> bool {
     class.ends_with("Exception") || class.ends_with("Error")
 }
 
+/// Asserts that PHP has created only exceptions.
+#[track_caller]
+fn assert_refused(made: &str) {
+    let made: Value = serde_json::from_str(made).unwrap();
+    let classes = made["made"].as_object().unwrap();
+    assert!(classes.len() >= 12, "{made}");
+    assert!(made["used"].as_u64().unwrap() > 1000, "{made}");
+    for (class, ways) in classes {
+        for (way, result) in ways.as_object().unwrap() {
+            let result = result.as_str().unwrap();
+            let is_refused = ["refused", "nothing"].contains(&result);
+            // A worker has no state: a copy is as good.
+            let is_copy = class == "Svc\\Worker" && way.starts_with("clone");
+            assert!(is_refused || is_copy || is_exception(class), "{class} by {way}: {result}");
+        }
+    }
+}
+
 #[test]
 fn no_object_of_the_server_s_classes_exists_unless_the_server_has_made_it() {
     TaskServer::new(CODE).directive("memory_limit=-1").in_each_mode(|server| {
-        let made: serde_json::Value = serde_json::from_str(&server.tell("made")).unwrap();
-        let classes = made["made"].as_object().unwrap();
-        assert!(classes.len() >= 12, "{made}");
-        assert!(made["used"].as_u64().unwrap() > 1000, "{made}");
-        for (class, ways) in classes {
-            for (way, result) in ways.as_object().unwrap() {
-                let result = result.as_str().unwrap();
-                let is_refused = ["refused", "nothing"].contains(&result);
-                // A worker has no state: a copy is as good.
-                let is_copy = class == "Svc\\Worker" && way.starts_with("clone");
-                assert!(is_refused || is_copy || is_exception(class), "{class} by {way}: {result}");
-            }
-        }
+        assert_refused(&server.tell("made"));
         assert_eq!(server.tell("existing_ones"), "true");
         // Each of them still answers.
         assert_eq!(server.tell("fetched"), "\"Error: Cannot instantiate abstract class Svc\\\\Task\"");
@@ -224,7 +280,37 @@ fn no_object_of_the_server_s_classes_exists_unless_the_server_has_made_it() {
 fn tasks_hold_as_well() {
     let server = TaskServer::new(CODE).directive("memory_limit=-1").set("ASYNC_MAX_FIBERS", "256");
     server.in_each_mode(|server| {
-        let made: serde_json::Value = serde_json::from_str(&server.tell_in_task("made")).unwrap();
+        let made: Value = serde_json::from_str(&server.tell_in_task("made")).unwrap();
         assert!(made["used"].as_u64().unwrap() > 1000, "{made}");
+    });
+}
+
+fn constants(name: &str, host: &str, database: &Database) -> String {
+    let values = json!({"HOST": host, "PORT": database.address().port(), "USER": USER, "PASSWORD": PASSWORD,
+        "NAME": database.name(), "DSN": database.dsn()});
+    format!("define('{name}', json_decode('{values}', true));\n")
+}
+
+#[test]
+fn rows_of_databases_become_no_objects_of_these_classes() {
+    let (mysql, pgsql) = (databases::mariadb(), databases::postgres());
+    let constants: String = [("MYSQL", &mysql), ("PGSQL", &pgsql)]
+        .into_iter()
+        .filter_map(|(name, database)| Some(constants(name, "127.0.0.1", database.as_ref()?)))
+        .collect();
+    TaskServer::new(&(constants + CODE)).directive("memory_limit=-1").in_each_mode(|server| {
+        assert_refused(&server.tell("made"));
+        let seen: Value = serde_json::from_str(&server.tell("methods_of_rows")).unwrap();
+        let ways = seen.as_object().unwrap();
+        assert_eq!(ways.len(), 1 + if mysql.is_some() { 9 } else { 0 } + if pgsql.is_some() { 7 } else { 0 });
+        for (way, methods) in ways {
+            for method in ["await", "cancel", "detach", "isSettled"] {
+                let outcome = methods[method].as_str().unwrap_or_else(|| panic!("{way}, {method}: {seen}"));
+                assert!(
+                    outcome.starts_with("Error: ") && outcome.contains("Svc\\Task"),
+                    "{way}, {method}: {outcome}"
+                );
+            }
+        }
     });
 }
