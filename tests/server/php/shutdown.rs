@@ -6,6 +6,8 @@ use svc_testing::Svc;
 use svc_testing::books::check_books;
 use svc_testing::client::eventually;
 use svc_testing::databases::{self, Database, PASSWORD, USER};
+#[cfg(feature = "async")]
+use svc_testing::tasks::{TaskServer, assert_like};
 
 /// The loops of a persistent worker.
 #[cfg(feature = "worker")]
@@ -99,6 +101,40 @@ fn a_worker_whose_export_does_not_fit_is_replaced() {
         }
         check_books(&svc);
     }
+}
+
+/// Functions for tasks, one of which is declared by the first task of a thread.
+#[cfg(feature = "async")]
+const IN_TASKS: &str = r"
+    function exports(string $with): int { return count(read_rows($with)); }
+    function export_in_task(string $n): array { return Svc\async(exports(...), $_GET['with'])->await(); }
+    function late(): string { $has = function_exists('late_one'); require_once DIR . '/late.php'; return ($has ? 'had ' : 'new ') . late_one() . ' ' . Kind::Large->value . ' ' . count(table()); }
+    function late_in_task(): string { return Svc\async(late(...))->await(); }
+";
+
+#[cfg(feature = "async")]
+#[test]
+fn the_thread_of_a_task_whose_export_does_not_fit_is_replaced() {
+    let Some(database) = databases::mariadb() else { return };
+    let server = TaskServer::new(&(export(&database) + IN_TASKS))
+        .file("late.php", "<?php function late_one(): string { return 'late'; }")
+        .entry("mark('boots');")
+        .directive("memory_limit=12M")
+        .set("PHP_WORKERS", "1")
+        .set("ASYNC_WORKERS", "1");
+    server.in_each_mode(|server| {
+        assert_eq!(server.tell("late_in_task"), "\"new late x 0\"");
+        for with in ASKED {
+            let boots = server.lines("boots").len();
+            let outcome = server.tell(&format!("export_in_task&with={with}"));
+            assert_like(&outcome, "Svc\\Async\\TaskException: Allowed memory size of *");
+            // The new thread declares all functions and classes again.
+            for expected in ["new", "had", "had"] {
+                assert_eq!(server.tell("late_in_task"), format!("\"{expected} late x 0\""), "after {with}");
+            }
+            assert_eq!(server.lines("boots").len(), boots + 1, "{with}");
+        }
+    });
 }
 
 /// Streams whose last code never ends.
