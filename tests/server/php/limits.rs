@@ -3,7 +3,9 @@
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 
+use rustix::fs::{FlockOperation, flock};
 use svc_testing::client::{Client, eventually};
+use svc_testing::skip::skipped;
 use svc_testing::{self, Svc, c};
 
 const CLASSIC: &str = "<?php eval(file_get_contents('php://input'));";
@@ -148,6 +150,85 @@ fn a_script_running_after_its_reply_has_a_limit_and_no_second_answer() {
         let response = client.response();
         assert_eq!((response.status, response.text().as_str()), (200, "done"));
         is_well(&svc, 0.0);
+    }
+}
+
+/// Delays a call that blocks its thread past a limit of one second: the limit's signal arrives after svc has looked at its
+/// flag, and before the call. The file BEFORE asks for it, once.
+const LATE: &str = r#"
+static void be_late(void)
+{
+    char name[16] = "";
+    prctl(PR_GET_NAME, name);
+    if (strncmp(name, "svc-php", 7) != 0 || unlink(BEFORE) != 0) {
+        return;
+    }
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += 1;
+    end.tv_nsec += 200000000;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) != 0) {
+    }
+    close(creat(AFTER, 0600));
+}
+int poll(struct pollfd *list, nfds_t length, int time_ms)
+{
+    if (length == 1 && time_ms != 0) {
+        be_late();
+    }
+    return ((int (*)(struct pollfd *, nfds_t, int))dlsym(RTLD_NEXT, "poll"))(list, length, time_ms);
+}
+int flock(int descriptor, int operation)
+{
+    if ((operation & LOCK_NB) == 0) {
+        be_late();
+    }
+    return ((int (*)(int, int))dlsym(RTLD_NEXT, "flock"))(descriptor, operation);
+}
+"#;
+
+#[test]
+fn a_limit_that_expires_just_before_a_call_blocks_ends_it() {
+    if std::env::var_os("SVC_SANITIZE").is_some() {
+        return skipped("a sanitizer wants to be the first library");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let headers =
+        ["dlfcn.h", "fcntl.h", "poll.h", "string.h", "sys/file.h", "sys/prctl.h", "time.h", "unistd.h"];
+    let include: String = headers.iter().map(|header| format!("#include <{header}>\n")).collect();
+    let define = format!(
+        "#define _GNU_SOURCE\n#define BEFORE \"{}\"\n#define AFTER \"{}\"\n",
+        path("before"),
+        path("after")
+    );
+    c::library(&[&define, &include, LATE].concat(), &folder.path().join("late.so"));
+    std::fs::write(path("lock"), "").unwrap();
+    let lock = std::fs::File::open(path("lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    let late = format!("set_time_limit(1); touch('{}');", path("before"));
+    let locks = format!("{late} flock(fopen('{}', 'r'), LOCK_EX);", path("lock"));
+    let awaits = format!("$task = Svc\\async(Svc\\sleep(...), 3600); {late} $task->await();");
+    // Inside an output callback, a request blocks its thread in worker mode too.
+    let [locks, awaits] =
+        [locks, awaits].map(|code| format!("ob_start(function () {{ {code} }}); ob_end_flush();"));
+    let preload = path("late.so");
+    let settings = [("LD_PRELOAD", preload.as_str()), ("ASYNC_WORKERS", "1")];
+    let (cases, settings) = if cfg!(feature = "async") {
+        (vec![locks, awaits], &settings[..])
+    } else {
+        (vec![locks], &settings[..1])
+    };
+    // Without a limit, the task never ends by itself.
+    for svc in each_mode(settings, &["max_execution_time=0"]) {
+        for (before, case) in cases.iter().enumerate() {
+            assert_eq!(send(&svc, "a", case).response().status, 504, "{case}");
+            eventually("its worker is free", || svc.metric("svc_busy_workers") == 0.0);
+            std::fs::remove_file(path("after")).expect("its call was late");
+            is_well(&svc, before as f64 + 1.0);
+        }
     }
 }
 
