@@ -7,6 +7,7 @@
 #include "php/opcache/opcache.h"
 #include "shim.h"
 
+#include <Zend/zend_vm.h>
 #include <dlfcn.h>
 
 /* ---- OPcache's own functions ---- */
@@ -178,6 +179,18 @@ void shim_code_renew(bool is_saved)
     }
 }
 
+/* zend_serialize_opcode_handler() fills a table for all threads when a thread stores its first file, without a lock: a second
+ * thread would use a table without entries (PHP 8.3 to 8.5). */
+static void fill_table_of_handlers(void)
+{
+    const char *folder = zend_ini_string(ZEND_STRL("opcache.file_cache"), 0);
+    if (folder != NULL && *folder != '\0') {
+        zend_op nothing = {.opcode = ZEND_NOP};
+        zend_vm_set_opcode_handler(&nothing);
+        zend_serialize_opcode_handler(&nothing);
+    }
+}
+
 void shim_opcache_install(void)
 {
     const zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("opcache.enable"));
@@ -187,4 +200,5 @@ void shim_opcache_install(void)
     shim_opcache_id = *(ts_rsrc_id *)entry->mh_arg2;
     find_memory();
     hook_restarts();
+    fill_table_of_handlers();
 }

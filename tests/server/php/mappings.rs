@@ -280,8 +280,6 @@ fn files_of_opcache_that_are_truncated_are_compiled_again() {
             .directive("opcache.file_update_protection=0")
             .directive(shares_memory)
             .directive(&format!("opcache.file_cache={path}"))
-            // The first file is stored by one thread: PHP creates a table for all threads then, without a lock.
-            .set("ASYNC_ENTRY_FILE", "")
             .set("PHP_WORKERS", "2");
         for index in 0..4 {
             server = server.file(&format!("part{index}.php"), &cached_code(index));
