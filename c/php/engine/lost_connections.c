@@ -1,41 +1,10 @@
-/* Persistent connections that are lost while objects have them.
+/* Persistent connections to PostgreSQL that are lost while objects have them.
  *
- * `new PDO` and pg_pconnect() check whether the connection that they are about to return is alive. PHP frees a dead one at
- * once, although other objects may have it, and those then use freed memory (PHP 8.3 to 8.5: php_pdo_pdbh_dtor(),
- * _close_pgsql_plink()). Here, the last object of PDO frees the connection, and objects of PgSql report that it is closed. */
+ * pg_pconnect() frees a connection that it can neither use nor restore, although other objects may have it, and those then
+ * use freed memory (PHP 8.3 to 8.5, _close_pgsql_plink()). Here, they report that the connection is closed. */
 #include "compat.h"
 #include "php/engine/engine.h"
 #include "php/libc/libc.h"
-
-#if __has_include(<ext/pdo/php_pdo_driver.h>)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#include <ext/pdo/php_pdo_driver.h>
-#pragma GCC diagnostic pop
-
-/* Whether it is the connection that PDO's constructor has just dropped from its count, and objects have it. */
-static bool has_objects(const zend_resource *resource)
-{
-    const int type = resource->ptr != NULL ? zend_fetch_list_dtor_id("PDO persistent database") : 0;
-    return type != 0 && resource->type == type && ((const pdo_dbh_t *)resource->ptr)->refcount > 0;
-}
-#else
-static bool has_objects(const zend_resource *resource)
-{
-    (void)resource;
-    return false;
-}
-#endif
-
-void ZEND_FASTCALL zend_list_close(zend_resource *resource)
-{
-    if (has_objects(resource)) {
-        resource->ptr = NULL;
-    }
-    NEXT(zend_list_close)(resource);
-}
-
-/* ---- PgSql ---- */
 
 typedef struct pg_conn PGconn;
 void PQfinish(PGconn *connection);

@@ -17,6 +17,7 @@ mod isolation;
 mod libc_state;
 mod libraries;
 mod limits;
+mod lost_connections;
 mod mappings;
 mod names;
 mod objects;

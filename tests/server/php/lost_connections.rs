@@ -1,0 +1,122 @@
+//! Persistent connections that the server closes while objects have them: the script learns of it, and nothing else happens.
+
+use serde_json::json;
+
+use svc_testing::databases::{self, Database, PASSWORD, USER};
+use svc_testing::tasks::{Mode, TaskServer};
+
+const CODE: &str = r#"
+class Held { public static $db; }
+function open()
+{
+    return DRIVER === 'pg_pconnect'
+        ? @pg_pconnect(str_replace(';', ' ', substr(DSN, 6)) . ' user=' . ROLE . ' password=' . PASSWORD)
+        : new PDO(DSN, USER, PASSWORD, [PDO::ATTR_PERSISTENT => true, PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]);
+}
+function one($db, string $sql) { return $db instanceof PDO ? $db->query($sql)->fetchAll(PDO::FETCH_COLUMN)[0] : pg_fetch_all_columns(pg_query($db, $sql))[0]; }
+function session_id_of($db) { return (int) one($db, str_starts_with(DSN, 'mysql') ? 'SELECT CONNECTION_ID()' : 'SELECT pg_backend_pid()'); }
+/** Ends the session of the connection, as a restart of the server does. */
+function cut($db): void
+{
+    $id = session_id_of($db);
+    $other = new PDO(DSN, USER, PASSWORD, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]);
+    if (str_starts_with(DSN, 'mysql')) {
+        $other->exec("KILL $id");
+        while ($other->query("SELECT count(*) FROM information_schema.processlist WHERE id = $id")->fetchColumn()) { usleep(1000); }
+    } else {
+        $other->query("SELECT pg_terminate_backend($id)");
+        while ($other->query("SELECT count(*) FROM pg_stat_activity WHERE pid = $id")->fetchColumn()) { usleep(1000); }
+    }
+}
+/** Whether the object still reaches its session; any error is a no. */
+function reaches($db): bool { try { return @one($db, 'SELECT 7') == 7; } catch (Throwable) { return false; } }
+
+/** Two objects of one connection, and a statement; the connection is cut, and a third object gets a new one. */
+function answer_of_three()
+{
+    $one = open();
+    $other = open();
+    $statement = $one instanceof PDO ? $one->prepare('SELECT 7') : null;
+    cut($one);
+    $third = open();
+    $seen = [reaches($one), reaches($other), reaches($third)];
+    $one = null;
+    $seen[] = reaches($third);
+    $statement = $other = null;
+    $seen[] = reaches($third);
+    $third = null;
+    return [...$seen, reaches(open())];
+}
+function keep() { Held::$db = open(); return reaches(Held::$db); }
+function cut_kept() { cut(open()); reaches(open()); return reaches(open()); }
+function use_kept() { $before = reaches(Held::$db); Held::$db = null; return [$before, reaches(open())]; }
+function is_refused() { cut(Held::$db); mark('cut'); until('locked-out'); return open() === false; }
+"#;
+
+fn server(database: &Database, driver: &str, role: &str) -> TaskServer {
+    let constants =
+        json!({"DSN": database.dsn(), "DRIVER": driver, "USER": USER, "PASSWORD": PASSWORD, "ROLE": role})
+            .to_string();
+    let define =
+        format!("foreach (json_decode('{constants}', true) as $name => $value) define($name, $value);");
+    TaskServer::new(&format!("{define}\n{CODE}"))
+        .directive("pgsql.auto_reset_persistent=1")
+        .set("PHP_WORKERS", "1")
+}
+
+fn each(modes: &[(Mode, &str)], test: impl Fn(&str, &TaskServer, Mode)) {
+    let (Some(my), Some(pg)) = (databases::mariadb(), databases::postgres()) else { return };
+    for (database, driver) in [(&my, "mysql"), (&pg, "pgsql"), (&pg, "pg_pconnect")] {
+        for (mode, hooks) in modes {
+            println!("{driver}, {mode:?}, hooks {hooks}");
+            test(driver, &server(database, driver, USER).set("RUNTIME_HOOKS", hooks), *mode);
+        }
+    }
+}
+
+#[test]
+fn a_lost_connection_is_lost_for_each_of_its_objects() {
+    let modes = [(Mode::Classic, "none"), (Mode::Worker, "none"), (Mode::Worker, "all")];
+    each(&modes, |driver, server, mode| {
+        // MySQL is asked whether it is there. libpq learns of the loss by a query, which PgSql makes here and PDO does not; it
+        // then connects the same connection again.
+        let expected = match driver {
+            "mysql" => "[false,false,true,true,true,true]",
+            "pgsql" => "[false,false,false,false,false,true]",
+            _ => "[true,true,true,true,true,true]",
+        };
+        let server = server.start(mode);
+        for _ in 0..3 {
+            assert_eq!(server.tell("answer_of_three"), expected);
+        }
+    });
+}
+
+#[test]
+fn a_lost_connection_is_replaced_beside_an_object_that_is_kept() {
+    each(&[(Mode::Worker, "none"), (Mode::Worker, "all")], |driver, server, mode| {
+        let server = server.start(mode);
+        for _ in 0..3 {
+            assert_eq!(server.tell("keep"), "true");
+            assert_eq!(server.tell("cut_kept"), "true");
+            let is_same = driver != "mysql";
+            assert_eq!(server.tell("use_kept"), format!("[{is_same},true]"));
+        }
+    });
+}
+
+/// pg_pconnect() gives a connection up that it cannot restore.
+#[test]
+fn objects_of_a_connection_that_cannot_be_restored_are_closed() {
+    let Some(pg) = databases::own_postgres() else { return };
+    pg.query(&format!("CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'"));
+    let server = server(&pg, "pg_pconnect", "guest").start(Mode::Worker);
+    assert_eq!(server.tell("keep"), "true");
+    let mut refused = server.send("is_refused", "0");
+    server.until("cut");
+    pg.query("ALTER ROLE guest NOLOGIN");
+    server.mark("locked-out");
+    assert_eq!(refused.response().text(), "true");
+    pg.query("ALTER ROLE guest LOGIN");
+    assert_eq!(server.tell("use_kept"), "[false,true]");
+}
