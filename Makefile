@@ -167,6 +167,10 @@ chaos: packages ## run random programs against a model for SECONDS (60); SEED or
 	@$(with_php); CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_FILE=$(FILE) \
 	cargo test --test chaos programs_ -- --ignored --nocapture
 
+mixtures: test-packages ## run random requests with databases, locks and stores for SECONDS (60), with hooks and without; SEED is the first
+	@$(with_php); SVC_MIXTURES=1000000 SVC_MIXTURE_SECONDS=$(or $(SECONDS),60) SVC_MIXTURE_SEED=$(or $(SEED),1) \
+	cargo test --test server -- hooks::mixtures:: --nocapture
+
 cache-traffic: build ## send random traffic to the response cache for SECONDS (60), and check it against a model
 	@SVC=$(svc) scripts/cache-traffic.sh $(SECONDS)
 

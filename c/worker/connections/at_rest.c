@@ -12,6 +12,7 @@
 #include "php/engine/engine.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
+#include "worker/hooks/hooks.h"
 #include "worker/stack/stack.h"
 
 /* ---- libraries ---- */
@@ -51,7 +52,7 @@ bool shim_connection_is_at_rest(shim_connection *connection)
         return false;
     }
     if (connection->object == NULL) {
-        return true;
+        return !connection->is_left_open;
     }
     switch (connection->kind) {
     case SHIM_KIND_PDO:
@@ -126,7 +127,8 @@ static bool is_left_by(const shim_connection *one, const void *of)
 static bool is_at_rest(const shim_owned *thing, const shim_fiber *owner)
 {
     const part of = {.thing = thing, .owner = owner};
-    return !thing->is_unknown && !(thing == shim_owner_shared() && shim_owner_shared_is_unknown()) &&
+    return !shim_owner_is_opening(owner) && !thing->is_unknown &&
+           !(thing == shim_owner_shared() && shim_owner_shared_is_unknown()) &&
            shim_connection_find_if(is_restless, &of) == NULL;
 }
 
@@ -284,16 +286,12 @@ bool shim_rest_is_broken(const shim_fiber *fiber)
     return shim_connection_find_if(is_in_the_middle, fiber) != NULL;
 }
 
-void shim_rest_forget(shim_connection *connection)
+void shim_rest_note_end(shim_connection *connection)
 {
-    const uint64_t request = shim_running_serial();
-    if (connection->handle == NULL || request == 0 || shim_kind_is_store(connection->kind)) {
-        return;
+    if (connection->handle != NULL && has_session(connection) && shim_running != NULL && shim_hook_is_on(SHIM_HOOK_NET)) {
+        connection->is_left_open = !shim_connection_is_at_rest(connection);
+        shim_figures_save(connection, shim_running);
     }
-    /* The session goes on, and the request may reach it through a new object. */
-    const bool is_known = connection->stateful_for != request && connection->identified_for != request &&
-                          shim_figures_of(connection, request) == NULL && shim_connection_is_at_rest(connection);
-    shim_owner_shared_set_unknown(shim_owner_shared_is_unknown() || !is_known);
 }
 
 void shim_rest_install(void)

@@ -129,6 +129,27 @@ static shim_connection *note_persistent(zend_execute_data *execute_data, const z
     return connection;
 }
 
+static bool is_of_another(const shim_connection *one, const void *fiber)
+{
+    return one->handle != NULL && !shim_kind_is_store(one->kind) && one->owned.owner != NULL && one->owned.owner != fiber;
+}
+
+/* Acquires the persistent connections of the thread, any of which the caller is about to use. Some may be lent, and while the
+ * request waits for one, it may lend the others. */
+static bool take_persistent(void)
+{
+    while (shim_connection_take_shared()) {
+        shim_connection *one = shim_connection_find_if(is_of_another, shim_running);
+        if (one == NULL) {
+            return true;
+        }
+        if (!shim_connection_take(one)) {
+            return false;
+        }
+    }
+    return false;
+}
+
 static ZEND_NAMED_FUNCTION(call_that_connects)
 {
     zval nothing;
@@ -153,18 +174,24 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
         if (!shim_connection_take_stores(store)) {
             return;
         }
-    } else if (persists && !shim_connection_take_shared()) {
+    } else if (persists && !take_persistent()) {
         return;
     }
     if (is_kept_by_pgsql) {
         shim_user_note_persistent();
     }
     const bool was_unknown = shim_owner_shared_is_unknown();
+    if (persists) {
+        shim_owner_set_opening(shim_running_serial());
+    }
     shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (persists) {
+        shim_owner_set_opening(0);
+        /* The sockets that PHP has used are those of known connections. */
+        shim_owner_shared_set_unknown(was_unknown);
+    }
     shim_connection *connection = note_persistent(execute_data, return_value, persists);
     if (connection != NULL) {
-        /* PHP has asked the server whether a connection is alive, before its object was known. */
-        shim_owner_shared_set_unknown(was_unknown);
         (void)shim_connection_try_take(connection);
         connection->user = shim_running;
     }

@@ -285,6 +285,7 @@ static void replace(shim_connection **link, shim_connection *connection)
     shim_connection *former = *link;
     connection->object = former->object;
     connection->is_destructed = former->is_destructed;
+    connection->is_left_open = false;
     connection->next = former->next;
     *link = connection;
     former->object = NULL;
@@ -340,7 +341,6 @@ void shim_connection_remove(const zend_object *object)
     }
     connection->object = NULL;
     if (connection->handle != NULL && connection->kept != NULL) {
-        connection->user = NULL;
         connection->next = without_object;
         without_object = connection;
     } else {

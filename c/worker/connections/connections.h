@@ -74,6 +74,8 @@ typedef struct shim_connection {
     const void *handle;
     /* One more object of a persistent connection. Only connection.c sees such records. */
     bool is_alias;
+    /* It was not at rest when its last object was freed. */
+    bool is_left_open;
     /* The request that has used the connection since it was last free, and cleans it up. Without owners, the latest such
      * request; `earlier` lists the others. */
     const shim_fiber *user;
@@ -498,8 +500,9 @@ void shim_rest_note_rows(shim_connection *root, shim_connection *subject, const 
                          const zval *result);
 /* Whether the request is in the middle of a result, or of a call, on a connection that it does not lease. */
 bool shim_rest_is_broken(const shim_fiber *fiber);
-/* Called when the last object of a connection is being freed, before its record is. */
-void shim_rest_forget(shim_connection *connection);
+/* Called when the last object of a connection is being freed. The session of a persistent one goes on, and the request may
+ * reach it again through a new object: until the request ends, its record stays. */
+void shim_rest_note_end(shim_connection *connection);
 void shim_rest_install(void);
 
 /* ---- The state of SQLite connections (sqlite.c) ---- */

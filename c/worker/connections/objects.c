@@ -133,7 +133,7 @@ static void free_object(zend_object *object)
     shim_connection *root = shim_connection_addref(shim_connection_root(connection));
     const bool is_free = may_free(connection, root);
     if (connection != NULL && connection == root && shim_connection_has_one_object(root)) {
-        shim_rest_forget(root);
+        shim_rest_note_end(root);
     }
     shim_connection_remove(object);
     if (root != NULL && root->object == NULL) {

@@ -132,6 +132,9 @@ static bool was_interrupted(shim_connection *connection)
 
 static void clean(shim_connection *connection, const shim_checkpoint *here)
 {
+    if (connection->object == NULL) {
+        return;
+    }
     releasing one = {.connection = shim_connection_addref(connection)};
     const bool is_broken = was_interrupted(connection);
     /* After a refused wait, libcurl has ended the transfer itself. */
@@ -249,15 +252,16 @@ void shim_connections_leave(const shim_fiber *fiber)
     }
     while (take_next(fiber) != NULL) {
     }
-    shim_figures_end(fiber);
     shim_owned_release_all(fiber);
+    /* Frees connections: their waiters have their grants. */
+    shim_figures_end(fiber);
 }
 
 /* ---- early release ---- */
 
 static bool is_open_for(const shim_connection *connection, const void *fiber)
 {
-    return connection->user == fiber && !shim_connection_is_lease(connection) &&
+    return connection->user == fiber && connection->object != NULL && !shim_connection_is_lease(connection) &&
            shim_connection_in_transaction((shim_connection *)connection);
 }
 

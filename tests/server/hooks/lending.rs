@@ -42,6 +42,7 @@ function result_then_lock()
 }
 function begin_then_session() { Held::$db->beginTransaction(); mark('first'); until('second'); session(); Held::$db->commit(); return 7; }
 function begin_then_lock() { until('second'); Held::$db->beginTransaction(); mark('first'); $lock = lock('a'); Held::$db->commit(); return 7; }
+function leave_transaction() { Held::$db->beginTransaction(); return ask(); }
 function lock_then_look() { $lock = lock('a'); mark('second'); until('first'); return ask(); }
 function open_then_other() { Held::$db = connect(); ask(); mark('first'); until('second'); $n = ask(Held::$other); Held::$db = null; return $n; }
 function open_other_then_first() { Held::$other = connect(); ask(Held::$other); mark('second'); try { return ask(Held::$db); } finally { Held::$other = null; } }
@@ -348,6 +349,17 @@ fn where_a_transaction_is_open_the_younger_is_refused() {
         let mut younger = server.send("begin_then_lock", "0");
         assert_like(&younger.response().text(), "Svc\\ConnectionBusyError: *");
         answers(&mut older, "7");
+    });
+}
+
+/// The end of the first request rolls its transaction back.
+#[test]
+fn a_connection_on_which_a_transaction_was_left_open_is_lent_again() {
+    with_held(|server| {
+        assert_eq!(server.tell("leave_transaction"), "7");
+        let (mut one, mut other) = cross(server, "query_then_lock", "lock_then_query");
+        answers(&mut other, "7");
+        answers(&mut one, "7");
     });
 }
 

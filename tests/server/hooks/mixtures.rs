@@ -1,12 +1,17 @@
 //! Random requests that use connections, sessions, locks, places, stores, tasks and programs in random order: those that
 //! end without hooks end in the same way with them.
 //!
-//! All requests take locks in the same order, so that no two wait for each other's; all other steps come in between.
-//! `SVC_MIXTURE_SEED` is the first seed, `SVC_MIXTURES` the number of seeds.
+//! All requests take locks in the same order, so that no two wait for each other's; all other steps come in between. In every
+//! fourth mixture, some requests keep a transaction open while they wait for locks: requests may then be refused, but none
+//! reaches its time limit.
+//!
+//! `make mixtures` runs them for a given time. `SVC_MIXTURE_SEED` is the first seed, `SVC_MIXTURES` the number of seeds, and
+//! `SVC_MIXTURE_SECONDS` ends the run earlier.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -18,17 +23,24 @@ const PROGRAMS: usize = 64;
 const CLIENTS: usize = 12;
 
 /// The steps between locks; duplicates make a step twice as frequent.
-const STEPS: [&str; 29] = [
+const STEPS: [&str; 36] = [
     "q0", "q1", "q0", "q1", "g", "g", "i", "e", "t0", "t1", "o", "n", "n", "N", "L", "u0", "u1", "v", "a",
-    "x", "r", "m", "d0", "d1", "O", "k", "R", "z", "z",
+    "x", "r", "m", "d0", "d1", "O", "k", "R", "z", "z", "P0", "P1", "P2", "j0", "j1", "M", "M",
 ];
+/// Changes the session of a connection. A request that has done so and polls for a lock keeps its connection, and one in a
+/// transaction keeps it from the holder of a lock for which a third one polls.
+const STATE: &str = "S";
+/// Opens a transaction, which the end of the program commits.
+const BEGIN: [&str; 2] = ["b0", "b1"];
+/// The lock that is polled for.
+const POLLED: &str = "c";
 /// The last step of a program that ends by a fatal error.
 const FATAL: &str = ".X";
 
 /// Each step is a letter, followed by a digit if there are several of a kind. The results of a step must still be the
 /// request's own after the following steps.
 const CODE: &str = r#"
-class Held { public static $db = [], $pg, $mysqli, $lite, $prepared, $redis, $store, $place; }
+class Held { public static $db = [], $pg, $mysqli, $lite, $prepared, $redis, $store, $place, $multi; }
 class Place { function open() { return 1; } }
 final class Foreign extends Error { }
 function connect(string $dsn = MY): PDO { return new PDO($dsn, USER, PASSWORD, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); }
@@ -47,6 +59,21 @@ function boot(): void
     Held::$store = new Memcached;
     Held::$store->addServer('127.0.0.1', MEMCACHED);
     Held::$place = Svc\per_request(Place::class, fn () => new Place, null, 1);
+    Held::$multi = curl_multi_init();
+}
+/** A persistent connection, each time as a new object. */
+function persistent(int $which): object
+{
+    return match ($which) {
+        0 => new PDO(MY, USER, PASSWORD, [PDO::ATTR_PERSISTENT => true, PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]),
+        1 => new PDO(PG, USER, PASSWORD, [PDO::ATTR_PERSISTENT => true, PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]),
+        2 => mysqli_connect('p:127.0.0.1', USER, PASSWORD, MY_NAME, MY_PORT),
+    };
+}
+function ask_persistent(int $which, string $token): void
+{
+    $db = persistent($which);
+    $db instanceof PDO ? ask($db, $token) : own($db->query("SELECT '$token'")->fetch_row()[0], $token, 'row');
 }
 function own(mixed $found, mixed $expected, string $what): void
 {
@@ -73,6 +100,20 @@ function make(PDO $db, string $token): int
 {
     $db->exec("INSERT INTO visits (who) VALUES ('$token')");
     return (int) $db->lastInsertId();
+}
+/** A transfer in the multi handle that all requests share. */
+function transfer(string $token): void
+{
+    file_put_contents(DIR . "/file$token", $token);
+    $easy = curl_init('file://' . DIR . "/file$token");
+    curl_setopt($easy, CURLOPT_RETURNTRANSFER, true);
+    curl_multi_add_handle(Held::$multi, $easy);
+    do {
+        curl_multi_exec(Held::$multi, $running);
+        if ($running) { curl_multi_select(Held::$multi, 0.01); }
+    } while ($running);
+    own(curl_multi_getcontent($easy), $token, 'file');
+    curl_multi_remove_handle(Held::$multi, $easy);
 }
 function in_task(string $token): string { ask(Held::$db[0], $token); ask(Held::$pg, $token); return $token; }
 /** Unread rows on the connection while other requests need it. */
@@ -116,8 +157,8 @@ function program(string $n): string
 {
     set_time_limit(25);
     [$token, $steps] = explode('-', $n);
-    $held = [];
-    $own = $made = null;
+    $held = $begun = [];
+    $own = $made = $kept = $made_in_kept = null;
     try {
         foreach (explode('.', $steps) as $step) {
             [$kind, $which] = [$step[0], $step[1] ?? 0];
@@ -126,7 +167,12 @@ function program(string $n): string
                 case 'g': ask(Held::$pg, $token); break;
                 case 'i': own(Held::$mysqli->query("SELECT '$token'")->fetch_row()[0], $token, 'row'); break;
                 case 'e': Held::$prepared->execute([$token]); own(all(Held::$prepared)[0], $token, 'row of a prepared statement'); break;
-                case 't': transact($which ? Held::$pg : Held::$db[0], $token); break;
+                case 't': $begun || transact($which ? Held::$pg : Held::$db[0], $token); break;
+                case 'b': $begun[$which] ??= ($which ? Held::$pg : Held::$db[0])->beginTransaction(); break;
+                case 'S': Held::$db[0]->exec("SET @of = '$token'"); break;
+                case 'P': ask_persistent($which, $token); break;
+                case 'j': $made_in_kept = make($which || !$kept ? $kept = persistent(0) : $kept, $token); break;
+                case 'M': transfer($token); break;
                 case 'o': ask($own ??= connect(), $token); break;
                 case 'n': $made = make(Held::$db[1], $token); break;
                 case 'N': make(Held::$lite, $token); own(all(Held::$lite->query('SELECT who FROM visits WHERE id = last_insert_rowid()')), [$token], 'row ID'); break;
@@ -144,7 +190,7 @@ function program(string $n): string
                 case 'd': database(1 + (int) $which, $token); break;
                 case 'O': with_prefix($token); break;
                 case 'k': Held::$store->set("of$token", $token); own(Held::$store->get("of$token"), $token, 'value'); break;
-                case 'R': Svc\release_connections(); $made = null; break;
+                case 'R': if (!$begun) { Svc\release_connections(); $made = $made_in_kept = null; } break;
                 case 'z': usleep(300); break;
                 case 'X': exhaust(); break;
             }
@@ -152,6 +198,10 @@ function program(string $n): string
         if ($made !== null && getenv('RUNTIME_HOOKS') === 'all') {
             own((int) all(Held::$db[1]->query('SELECT LAST_INSERT_ID()'))[0], $made, 'ID');
         }
+        if ($made_in_kept !== null && getenv('RUNTIME_HOOKS') === 'all') {
+            own((int) all($kept->query('SELECT LAST_INSERT_ID()'))[0], $made_in_kept, 'ID of a persistent connection');
+        }
+        foreach ($begun as $which => $_) { ($which ? Held::$pg : Held::$db[0])->commit(); }
     } finally {
         if (isset($held['c'])) { Held::$redis->del('lock'); }
     }
@@ -181,16 +231,26 @@ impl Numbers {
     /// Returns some of the locks, in order, with steps between them. A program that ends by a fatal error takes no locks.
     /// Without hooks, a request that polls for the last lock blocks its thread, so the holder of that lock must not await
     /// anything.
-    fn program(&mut self, token: usize) -> String {
+    fn program(&mut self, token: usize, may_begin: bool) -> String {
         let mut text = format!("{token}-z");
         if self.below(24) == 0 {
             self.steps(&mut text, 3, true);
             return text + FATAL;
         }
-        for lock in ["s", "f0", "f1", "p", "c"] {
+        let changes_session = self.below(3) == 0;
+        let begins = may_begin && self.below(2) == 0;
+        let place = self.below(5);
+        for (number, lock) in (0..).zip(["s", "f0", "f1", "p", POLLED]) {
             self.steps(&mut text, 2, true);
+            if number == place && changes_session {
+                write!(text, ".{STATE}").unwrap();
+            }
+            if number == place && begins {
+                write!(text, ".{}", BEGIN[usize::try_from(self.below(2)).unwrap()]).unwrap();
+            }
             match self.below(3) {
                 0 if lock == "s" => write!(text, ".s{}", self.below(2)).unwrap(),
+                0 if lock == POLLED && (changes_session || may_begin) => {}
                 0 => write!(text, ".{lock}").unwrap(),
                 _ => {}
             }
@@ -224,8 +284,12 @@ fn run(server: &TaskServer, programs: &[String]) -> Vec<String> {
     ends.into_inner().unwrap()
 }
 
-fn is_expected(program: &str, index: usize, end: &str) -> bool {
-    if program.ends_with(FATAL) { end.starts_with("500 ") } else { end == format!("200 \"done {index}\"") }
+fn is_expected(program: &str, index: usize, end: &str, may_be_refused: bool) -> bool {
+    if program.ends_with(FATAL) {
+        return end.starts_with("500 ");
+    }
+    end == format!("200 \"done {index}\"")
+        || (may_be_refused && end.starts_with("200 Svc\\ConnectionBusyError: "))
 }
 
 #[test]
@@ -253,15 +317,24 @@ fn programs_that_end_without_hooks_end_with_them() {
         .directive(&format!("extension={extensions}/memcached.so"))
         .entry("boot();");
     let first = number("SVC_MIXTURE_SEED", 1);
-    for seed in first..first + number("SVC_MIXTURES", 2) {
+    let until = Instant::now() + Duration::from_secs(number("SVC_MIXTURE_SECONDS", u64::MAX >> 16));
+    for seed in first..first + number("SVC_MIXTURES", 4) {
+        if Instant::now() > until {
+            println!("{} mixtures", seed - first);
+            break;
+        }
+        let may_begin = seed % 4 == 0;
         let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let programs: Vec<_> = (0..PROGRAMS).map(|token| numbers.program(token)).collect();
+        let programs: Vec<_> = (0..PROGRAMS).map(|token| numbers.program(token, may_begin)).collect();
         // With two threads, requests also wait for each other across threads.
-        for (hooks, workers) in [("none", "1"), ("all", "1"), ("all", "2")] {
+        let settings = [("all", "1"), ("none", "1"), ("all", "2")];
+        // Without hooks, requests would share a connection in the middle of a transaction; with two threads, requests in
+        // transactions wait for each other's locks across threads.
+        for (hooks, workers) in settings.into_iter().take(if may_begin { 1 } else { 3 }) {
             let server = server.clone().set("RUNTIME_HOOKS", hooks).set("PHP_WORKERS", workers);
             let ends = run(&server, &programs);
             let unexpected: Vec<_> = (0..PROGRAMS)
-                .filter(|index| !is_expected(&programs[*index], *index, &ends[*index]))
+                .filter(|index| !is_expected(&programs[*index], *index, &ends[*index], may_begin))
                 .map(|index| format!("{}: {}", programs[index], ends[index]))
                 .collect();
             assert!(

@@ -10,6 +10,8 @@ static __thread struct {
     shim_owned shared;
     /* The shared owner has used something without a record, so whether it is at rest is unknown. */
     bool is_shared_unknown;
+    /* The serial number of the request that is opening a persistent connection. */
+    uint64_t opening;
     /* Things with an individual owner, and `shared` if it has one. */
     LIST_HEAD(, shim_owned) owned;
 } owners;
@@ -41,6 +43,16 @@ void shim_owner_shared_set_unknown(bool is_unknown)
     owners.is_shared_unknown = is_unknown;
 }
 
+void shim_owner_set_opening(uint64_t request)
+{
+    owners.opening = request;
+}
+
+bool shim_owner_is_opening(const shim_fiber *fiber)
+{
+    return owners.opening != 0 && owners.opening == fiber->context.serial;
+}
+
 bool shim_owner_is_borrower(const shim_owned *thing)
 {
     return is_shared(thing) ? owners.shared.is_lent : thing->is_lent;
@@ -67,6 +79,10 @@ void shim_owner_set(shim_owned *thing, shim_fiber *fiber)
 {
     fiber->has_used_connection = true;
     thing->owner = fiber;
+    if (thing == &owners.shared) {
+        /* A request that gets it back has lent it at rest. */
+        owners.is_shared_unknown = false;
+    }
     LIST_INSERT_HEAD(&owners.owned, thing, link);
 }
 
@@ -80,12 +96,7 @@ static void disown(shim_owned *thing)
 
 void shim_owner_grant(shim_owned *thing, shim_fiber *fiber)
 {
-    if (!is_shared(thing)) {
-        shim_owner_set(thing, fiber);
-    } else {
-        owners.is_shared_unknown = false;
-        shim_owner_set(&owners.shared, fiber);
-    }
+    shim_owner_set(is_shared(thing) ? &owners.shared : thing, fiber);
 }
 
 void shim_owner_lend(shim_owned *thing, shim_fiber *owner, shim_fiber *borrower)

@@ -237,6 +237,11 @@ static shim_acquisition take(note *one, shim_owned *calling)
     if (calling != NULL && is_unused(one)) {
         attach(one, calling);
     }
+    if (calling == NULL && one->connection != NULL && !one->connection->is_leased && !one->is_shared &&
+        shim_owned_is_free(one->connection)) {
+        /* svc resets the connection of the request, or a library checks it before the call knows the connection. */
+        return shim_owned_acquire(one->connection);
+    }
     if (one->connection == calling && !one->is_shared) {
         /* Inside a call on a connection, the request owns the connection. */
         return calling != NULL ? SHIM_ACQUIRED : shim_owned_acquire(&one->socket);
