@@ -176,7 +176,8 @@ void shim_opcache_request_boot(void)
 void shim_opcache_requests_install(void)
 {
     zend_ini_entry *entry = enable_directive();
-    if (shim_opcache_id == 0) {
+    /* A cache that is on disk only has no restarts, and its workers are never without it. */
+    if (shim_opcache_id == 0 || INI_BOOL("opcache.file_cache_only")) {
         return;
     }
     at_enabled = (size_t)entry->mh_arg1;

@@ -64,20 +64,32 @@ fn server(database: &Database, driver: &str, role: &str) -> TaskServer {
         .set("PHP_WORKERS", "1")
 }
 
-fn each(modes: &[(Mode, &str)], test: impl Fn(&str, &TaskServer, Mode)) {
+/// A mode, and its hooks if it can have some.
+type Setup = (Mode, Option<&'static str>);
+
+const SETUPS: [Setup; 1 + 2 * cfg!(feature = "worker") as usize] = [
+    (Mode::Classic, None),
+    #[cfg(feature = "worker")]
+    (Mode::Worker, Some("none")),
+    #[cfg(feature = "worker")]
+    (Mode::Worker, Some("all")),
+];
+
+fn each(setups: &[Setup], test: impl Fn(&str, &TaskServer, Mode)) {
     let (Some(my), Some(pg)) = (databases::mariadb(), databases::postgres()) else { return };
     for (database, driver) in [(&my, "mysql"), (&pg, "pgsql"), (&pg, "pg_pconnect")] {
-        for (mode, hooks) in modes {
-            println!("{driver}, {mode:?}, hooks {hooks}");
-            test(driver, &server(database, driver, USER).set("RUNTIME_HOOKS", hooks), *mode);
+        for (mode, hooks) in setups {
+            println!("{driver}, {mode:?}, hooks {hooks:?}");
+            let server = server(database, driver, USER);
+            let server = hooks.iter().fold(server, |server, hooks| server.set("RUNTIME_HOOKS", hooks));
+            test(driver, &server, *mode);
         }
     }
 }
 
 #[test]
 fn a_lost_connection_is_lost_for_each_of_its_objects() {
-    let modes = [(Mode::Classic, "none"), (Mode::Worker, "none"), (Mode::Worker, "all")];
-    each(&modes, |driver, server, mode| {
+    each(&SETUPS, |driver, server, mode| {
         // MySQL is asked whether it is there. libpq learns of the loss by a query, which PgSql makes here and PDO does not; it
         // then connects the same connection again.
         let expected = match driver {
@@ -92,9 +104,10 @@ fn a_lost_connection_is_lost_for_each_of_its_objects() {
     });
 }
 
+#[cfg(feature = "worker")]
 #[test]
 fn a_lost_connection_is_replaced_beside_an_object_that_is_kept() {
-    each(&[(Mode::Worker, "none"), (Mode::Worker, "all")], |driver, server, mode| {
+    each(&SETUPS[1..], |driver, server, mode| {
         let server = server.start(mode);
         for _ in 0..3 {
             assert_eq!(server.tell("keep"), "true");
@@ -106,6 +119,7 @@ fn a_lost_connection_is_replaced_beside_an_object_that_is_kept() {
 }
 
 /// pg_pconnect() gives a connection up that it cannot restore.
+#[cfg(feature = "worker")]
 #[test]
 fn objects_of_a_connection_that_cannot_be_restored_are_closed() {
     let Some(pg) = databases::own_postgres() else { return };

@@ -203,6 +203,23 @@ fn a_cache_that_is_reset_again_and_again_serves_the_right_code() {
     assert!(svc.metric("svc_responses_by_status_total{status=\"5xx\"}") < 0.5);
 }
 
+/// Without shared memory, there is nothing for which new workers could be better.
+#[test]
+fn workers_whose_cache_is_on_disk_only_are_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = format!("opcache.file_cache={}", folder.path().display());
+    let svc = start("1", &["opcache.file_cache_only=1", "opcache.file_update_protection=0", &folder]);
+    for _ in 0..50 {
+        assert_eq!(svc.get("/").text(), "1");
+    }
+    let boots = || std::fs::read_to_string(svc.root().join("booted")).unwrap().len();
+    assert_eq!(boots(), 1);
+    deploy(&svc, 2);
+    svc.signal(Signal::HUP);
+    eventually("the new code is served", || svc.get("/").text() == "2");
+    assert_eq!(boots(), 2);
+}
+
 #[test]
 fn a_broken_deployment_leaves_the_old_code_and_the_next_one_is_served() {
     let svc = start("2", BLIND);
