@@ -28,22 +28,28 @@ static bool is_pg_at_rest(const void *connection)
 
 /* ---- kinds ---- */
 
-static bool is_pdo_at_rest(shim_connection *connection)
+/* Whether no exchange or result is under way, apart from a transaction. */
+static bool is_pdo_idle(const shim_connection *connection)
 {
     void *library = shim_pdo_library_connection(connection->object);
     const char *driver = shim_pdo_driver(connection->object);
     if (library == NULL || driver == NULL) {
         return true;
     }
-    if (strcmp(driver, "pgsql") == 0) {
-        return is_pg_at_rest(library);
-    }
-    if (shim_pdo_in_transaction(connection->object)) {
-        return false;
-    }
     return strcmp(driver, "mysql") == 0    ? shim_mysqlnd_is_idle(library)
            : strcmp(driver, "sqlite") == 0 ? !shim_sqlite_is_busy(shim_pdo_sqlite(connection->object))
-                                           : shim_connection_find_if(shim_pdo_is_executed_statement, connection) == NULL;
+           : strcmp(driver, "pgsql") == 0
+               ? shim_libpq_status(library) != SHIM_PG_ACTIVE
+               : shim_connection_find_if(shim_pdo_is_executed_statement, connection) == NULL;
+}
+
+static bool is_pdo_at_rest(const shim_connection *connection)
+{
+    const char *driver = shim_pdo_driver(connection->object);
+    if (driver != NULL && strcmp(driver, "pgsql") == 0) {
+        return is_pg_at_rest(shim_pdo_library_connection(connection->object));
+    }
+    return !shim_pdo_in_transaction(connection->object) && is_pdo_idle(connection);
 }
 
 bool shim_connection_is_at_rest(shim_connection *connection)
@@ -288,8 +294,14 @@ bool shim_rest_is_broken(const shim_fiber *fiber)
 
 void shim_rest_note_end(shim_connection *connection)
 {
-    if (connection->handle != NULL && has_session(connection) && shim_running != NULL && shim_hook_is_on(SHIM_HOOK_NET)) {
-        connection->is_left_open = !shim_connection_is_at_rest(connection);
+    if (connection->kind != SHIM_KIND_PDO || connection->handle == NULL) {
+        return;
+    }
+    if (shim_pdo_ends_with(connection->object)) {
+        connection->handle = NULL;
+    } else if (shim_running != NULL && shim_hook_is_on(SHIM_HOOK_NET)) {
+        /* PDO rolls a transaction back when it frees an object. */
+        connection->is_left_open = !is_pdo_idle(connection);
         shim_figures_save(connection, shim_running);
     }
 }

@@ -45,6 +45,23 @@ static void begin_without_owner(shim_call *call, zend_object *object)
     }
 }
 
+/* Waits for the object's connection, which is returned with a reference. An object that is being opened may turn out to have
+ * the connection of another one meanwhile. */
+static shim_connection *wait_for_connection(zend_object *object, shim_taken *taken)
+{
+    for (;;) {
+        shim_connection *before = shim_connection_addref(shim_connection_root(shim_connection_find(object)));
+        *taken = shim_connection_wait(before);
+        shim_connection *root = shim_connection_addref(shim_connection_root(shim_connection_find(object)));
+        const bool is_same = root == before;
+        shim_connection_delref(before);
+        if (is_same || taken->result != SHIM_ACQUIRED) {
+            return root;
+        }
+        shim_connection_delref(root);
+    }
+}
+
 bool shim_call_begin(shim_call *call, zend_object *object)
 {
     *call = (shim_call){0};
@@ -52,11 +69,9 @@ bool shim_call_begin(shim_call *call, zend_object *object)
         begin_without_owner(call, object);
         return true;
     }
-    shim_connection *connection = shim_connection_addref(shim_connection_find(object));
-    const shim_taken taken = shim_connection_wait(connection);
+    shim_taken taken;
+    shim_connection *root = wait_for_connection(object, &taken);
     const bool is_taken = taken.result == SHIM_ACQUIRED;
-    shim_connection *root = shim_connection_addref(shim_connection_root(connection));
-    shim_connection_delref(connection);
     if (is_taken && root != NULL && root->is_left && root->owned.uses == 0) {
         root->is_left = false;
         shim_connection_close(root);

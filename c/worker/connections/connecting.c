@@ -79,22 +79,19 @@ static bool is_persistent(zend_execute_data *execute_data, const zend_object *ob
  * time (mysqli and phpredis take it out of a pool), or if it is not persistent, whatever the arguments were. */
 static const void *handle_of(const shim_connection *connection, bool persists)
 {
-    switch (connection->kind) {
-    case SHIM_KIND_PDO:
-        return shim_pdo_persistent_handle(connection->object);
-    case SHIM_KIND_PGSQL:
-    case SHIM_KIND_MEMCACHED:
+    if (connection->kind == SHIM_KIND_MEMCACHED) {
         return persists ? shim_library_handle(connection->object) : NULL;
-    default:
-        return NULL;
     }
+    return connection->kind == SHIM_KIND_PDO ? shim_pdo_persistent_handle(connection->object) : NULL;
 }
 
-/* Without its pool, phpredis gives one socket to several objects, each with its own record of the selected database. */
+/* Without its pool, phpredis gives one socket to several objects, each with its own record of the selected database.
+ * pg_close() closes an object of pg_pconnect(), and not its connection, which may be in a transaction then. */
 static bool may_share_socket(const shim_connection *connection)
 {
-    return connection->kind >= SHIM_KIND_REDIS && connection->kind <= SHIM_KIND_REDIS_SENTINEL &&
-           !INI_BOOL("redis.pconnect.pooling_enabled");
+    return connection->kind == SHIM_KIND_PGSQL ||
+           (connection->kind >= SHIM_KIND_REDIS && connection->kind <= SHIM_KIND_REDIS_SENTINEL &&
+            !INI_BOOL("redis.pconnect.pooling_enabled"));
 }
 
 static zend_object *opened_by(zend_execute_data *execute_data, const zval *result)
@@ -122,11 +119,8 @@ static shim_connection *note_persistent(zend_execute_data *execute_data, const z
         shim_owned_release(&connection->owned);
     }
     connection->may_share_socket = may_share_socket(connection);
-    connection = handle != NULL ? shim_connection_join(connection, handle) : connection;
-    if (connection->kind == SHIM_KIND_PGSQL) {
-        shim_socket_assign(shim_libpq_socket(handle), &connection->owned);
-    }
-    return connection;
+    connection->is_persistent = shim_kind_is_store(connection->kind);
+    return handle != NULL ? shim_connection_join(connection, handle) : connection;
 }
 
 static bool is_of_another(const shim_connection *one, const void *fiber)
@@ -170,29 +164,26 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
         return;
     }
     shim_connection *store = persists && object != NULL ? shim_connection_find(object) : NULL;
-    if (store != NULL && shim_kind_is_store(store->kind)) {
-        if (!shim_connection_take_stores(store)) {
-            return;
-        }
-    } else if (persists && !take_persistent()) {
+    store = store != NULL && shim_kind_is_store(store->kind) ? store : NULL;
+    const bool opens_session = persists && store == NULL;
+    if ((store != NULL && !shim_connection_take_stores(store)) || (opens_session && !take_persistent())) {
         return;
     }
     if (is_kept_by_pgsql) {
         shim_user_note_persistent();
     }
     const bool was_unknown = shim_owner_shared_is_unknown();
-    if (persists) {
+    if (opens_session) {
         shim_owner_set_opening(shim_running_serial());
     }
     shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (persists) {
+    if (opens_session) {
         shim_owner_set_opening(0);
         /* The sockets that PHP has used are those of known connections. */
         shim_owner_shared_set_unknown(was_unknown);
     }
     shim_connection *connection = note_persistent(execute_data, return_value, persists);
-    if (connection != NULL) {
-        (void)shim_connection_try_take(connection);
+    if (connection != NULL && shim_connection_try_take(connection)) {
         connection->user = shim_running;
     }
 }

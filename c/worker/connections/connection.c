@@ -255,9 +255,10 @@ shim_connection *shim_connection_find_if(bool (*test)(const shim_connection *con
 
 /* ---- persistent connections ---- */
 
-static bool has_handle(const shim_connection *one, const void *handle)
+static bool has_handle_of(const shim_connection *one, const void *connection)
 {
-    return one->handle == handle;
+    const shim_connection *other = connection;
+    return one->handle == other->handle && one->kind == other->kind && one != other;
 }
 
 static shim_connection **find_alias(const shim_connection *connection)
@@ -304,14 +305,12 @@ static void unlink_without_object(const shim_connection *connection)
 
 shim_connection *shim_connection_join(shim_connection *connection, const void *handle)
 {
-    shim_connection *first = shim_connection_find_if(has_handle, handle);
+    connection->handle = handle;
+    shim_connection *first = shim_connection_find_if(has_handle_of, connection);
     if (first == NULL) {
-        connection->handle = handle;
         return connection;
     }
-    if (first == connection) {
-        return first;
-    }
+    connection->handle = NULL;
     shim_socket_merge(&connection->owned, &first->owned);
     if (first->object == NULL) {
         unlink_without_object(first);

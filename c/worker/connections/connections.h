@@ -134,7 +134,7 @@ typedef struct shim_connection {
     struct shim_connection *next;
 } shim_connection;
 
-/* Returns the library's handle of a PgSql or Memcached connection: the first member of the extension's struct. */
+/* Returns the library's handle of a PgSql or Memcached object: the first member of the extension's struct. */
 static inline void *shim_library_handle(const zend_object *object)
 {
     return *(void *const *)((const char *)object - object->handlers->offset);
@@ -304,6 +304,8 @@ const zend_object *shim_pdo_of_statement(zend_object *statement);
 const zend_object *shim_pdo_of_row(zend_object *row);
 /* Returns the handle that the objects of a persistent connection share; NULL if the connection is not persistent. */
 const void *shim_pdo_persistent_handle(zend_object *object);
+/* Whether PDO frees the connection with this object, its last one. */
+bool shim_pdo_ends_with(zend_object *object);
 /* Whether the driver is that of MySQL and MariaDB. */
 bool shim_pdo_is_mysql(zend_object *object);
 /* Whether a transaction is open. */
@@ -312,9 +314,11 @@ bool shim_pdo_in_transaction(zend_object *object);
 bool shim_pdo_roll_back(zend_object *object);
 /* Called when the socket has been shut down: the next use reports a lost connection, and no transaction. */
 void shim_pdo_lose(zend_object *object);
-/* The SQLSTATE of the last call on the connection, as PDO keeps it. */
+/* The SQLSTATE of the last call on the connection, as PDO keeps it, and the attributes that PDO applies itself. */
 typedef struct shim_pdo_state {
     char code[6];
+    bool has_attributes;
+    unsigned error_mode, desired_case, oracle_nulls, stringify, default_fetch_type;
 } shim_pdo_state;
 shim_pdo_state shim_pdo_state_of(zend_object *object);
 void shim_pdo_set_state(zend_object *object, shim_pdo_state state);
@@ -428,8 +432,6 @@ enum { SHIM_PG_IDLE = 0, SHIM_PG_ACTIVE = 1, SHIM_PG_IN_TRANSACTION = 2, SHIM_PG
 
 /* Returns the status of a connection of libpq; -1 if libpq is not loaded. */
 int shim_libpq_status(const void *connection);
-/* Returns the descriptor of its socket; -1 if it has none. */
-int shim_libpq_socket(const void *connection);
 /* Rolls back open transactions on the connections that pg_pconnect() keeps for the thread, as ext/pgsql does at the end of
  * a request of classic mode (_rollback_transactions()). */
 void shim_libpq_roll_back_persistent(void);

@@ -24,7 +24,6 @@ void PQfreemem(void *memory);
 int PQtransactionStatus(const PGconn *connection);
 PGresult *PQexec(PGconn *connection, const char *query);
 void PQuntrace(PGconn *connection);
-int PQsocket(const PGconn *connection);
 
 /* ExecStatusType, in libpq's ABI. */
 enum { PGRES_COPY_OUT = 3, PGRES_COPY_IN = 4, PGRES_COPY_BOTH = 8 };
@@ -86,12 +85,6 @@ int shim_libpq_status(const void *connection)
 {
     __typeof__(&PQtransactionStatus) status = LIBPQ(PQtransactionStatus);
     return status != NULL ? status(connection) : -1;
-}
-
-int shim_libpq_socket(const void *connection)
-{
-    __typeof__(&PQsocket) socket = LIBPQ(PQsocket);
-    return socket != NULL ? socket(connection) : -1;
 }
 
 static void roll_back(PGconn *connection)

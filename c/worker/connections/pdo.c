@@ -28,6 +28,12 @@ const void *shim_pdo_persistent_handle(zend_object *object)
     return connection != NULL && connection->is_persistent ? connection : NULL;
 }
 
+bool shim_pdo_ends_with(zend_object *object)
+{
+    const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
+    return connection == NULL || !connection->is_persistent || connection->refcount <= 1;
+}
+
 static pdo_dbh_t *open_one(zend_object *object)
 {
     pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
@@ -76,6 +82,12 @@ shim_pdo_state shim_pdo_state_of(zend_object *object)
     const pdo_dbh_t *connection = open_one(object);
     if (connection != NULL) {
         memcpy(state.code, connection->error_code, sizeof(state.code));
+        state.has_attributes = true;
+        state.error_mode = connection->error_mode;
+        state.desired_case = connection->desired_case;
+        state.oracle_nulls = connection->oracle_nulls;
+        state.stringify = connection->stringify;
+        state.default_fetch_type = connection->default_fetch_type;
     }
     return state;
 }
@@ -85,6 +97,13 @@ void shim_pdo_set_state(zend_object *object, shim_pdo_state state)
     pdo_dbh_t *connection = open_one(object);
     if (connection != NULL) {
         memcpy(connection->error_code, state.code, sizeof(state.code));
+    }
+    if (connection != NULL && state.has_attributes) {
+        connection->error_mode = state.error_mode;
+        connection->desired_case = state.desired_case;
+        connection->oracle_nulls = state.oracle_nulls;
+        connection->stringify = state.stringify;
+        connection->default_fetch_type = state.default_fetch_type;
     }
 }
 
@@ -145,6 +164,7 @@ zend_long shim_pdo_row_count(zend_object *object)
 ABSENT(const zend_object *, shim_pdo_of_statement, NULL, zend_object *statement)
 ABSENT(const zend_object *, shim_pdo_of_row, NULL, zend_object *row)
 ABSENT(const void *, shim_pdo_persistent_handle, NULL, zend_object *object)
+ABSENT(bool, shim_pdo_ends_with, true, zend_object *object)
 ABSENT(bool, shim_pdo_is_mysql, false, zend_object *object)
 ABSENT(bool, shim_pdo_in_transaction, false, zend_object *object)
 ABSENT(void *, shim_pdo_sqlite, NULL, zend_object *object)
@@ -161,7 +181,7 @@ ABSENT(zend_long, shim_pdo_row_count, 0, zend_object *object)
 
 bool shim_pdo_is_executed_statement(const shim_connection *one, const void *connection)
 {
-    return one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL &&
-           shim_pdo_of_statement(one->object) == ((const shim_connection *)connection)->object &&
-           shim_pdo_has_result(one->object);
+    const zend_object *of =
+        one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL ? shim_pdo_of_statement(one->object) : NULL;
+    return of != NULL && shim_connection_find(of) == connection && shim_pdo_has_result(one->object);
 }

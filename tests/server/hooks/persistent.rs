@@ -16,6 +16,7 @@ function open()
     return match (DRIVER) {
         'mysql', 'pgsql' => new PDO(DRIVER . ':' . DSN, USER, PASSWORD, [PDO::ATTR_PERSISTENT => true, PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]),
         'sqlite' => new PDO('sqlite:' . DIR . '/persistent', options: [PDO::ATTR_PERSISTENT => true, PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]),
+        'mysql connect' => PDO::connect('mysql:' . DSN, USER, PASSWORD, [PDO::ATTR_PERSISTENT => true]),
         'mysqli' => new mysqli('p:127.0.0.1', USER, PASSWORD, NAME, PORT),
         'mysqli_connect' => mysqli_connect('p:127.0.0.1', USER, PASSWORD, NAME, PORT),
         'pg_pconnect' => pg_pconnect(str_replace(';', ' ', DSN) . ' user=' . USER . ' password=' . PASSWORD),
@@ -56,6 +57,28 @@ function open_again_and_wait($n) { ask(open()); $lock = wait_for($n); return ask
 function two_and_wait($n) { $one = open(); $other = open(); ask($one); ask($other); $one = null; $lock = wait_for($n); return ask($other); }
 function only_open_and_wait($n) { $db = open(); $lock = wait_for($n); return ask($db); }
 function boot_and_wait($n) { ask(Held::$kept); $lock = wait_for($n); return ask(Held::$kept); }
+function close_and_wait($n) { $db = open(); pg_query($db, 'BEGIN'); pg_close($db); $lock = wait_for($n); return ask(open()); }
+/** The borrower opens the connection with other attributes. */
+function be_silent($n) { $lock = has($n); $db = new PDO(DRIVER . ':' . DSN, USER, PASSWORD, [PDO::ATTR_PERSISTENT => true, PDO::ATTR_ERRMODE => PDO::ERRMODE_SILENT, PDO::ATTR_CASE => PDO::CASE_UPPER]); return [@$db->query('SELECT x FROM nothing'), array_keys($db->query('SELECT 7 AS n')->fetchAll(PDO::FETCH_ASSOC)[0])]; }
+function fail_after_wait($n)
+{
+    $db = open();
+    ask($db);
+    $lock = wait_for($n);
+    try { $db->query('SELECT x FROM nothing'); } catch (PDOException) { return [$db->getAttribute(PDO::ATTR_ERRMODE) === PDO::ERRMODE_EXCEPTION, array_keys($db->query('SELECT 7 AS n')->fetchAll(PDO::FETCH_ASSOC)[0])]; }
+}
+/** Leaves rows with the server, read through an object that is not the first one of the connection. */
+function leave_rows()
+{
+    $db = open();
+    $db->setAttribute(PDO::MYSQL_ATTR_USE_BUFFERED_QUERY, false);
+    $statement = $db->query('SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3');
+    $statement->fetch();
+    $GLOBALS['left'] = [$db, $statement];
+    return 7;
+}
+function ask_kept() { Held::$kept->setAttribute(PDO::MYSQL_ATTR_USE_BUFFERED_QUERY, true); return ask(Held::$kept); }
+function release_after_drop() { $db = open(); $db->beginTransaction(); $db = null; Svc\release_connections(); return ask(open()); }
 function begin_and_wait($n) { $db = open(); execute($db, 'BEGIN'); ask($db); $lock = wait_for($n); execute($db, 'COMMIT'); return 7; }
 function begin_and_drop($n) { execute(open(), 'BEGIN'); $lock = wait_for($n); return ask(open()); }
 function query_inside($n) { $lock = has($n); return ask(open()); }
@@ -112,7 +135,7 @@ function without_prefix() { return memcached()->getOption(Memcached::OPT_PREFIX_
 const SESSION_OR_LOCK: [&str; 2] = ["session", "lock"];
 
 /// The drivers of which several objects share a session.
-const SHARING: [&str; 3] = ["mysql", "pgsql", "pg_pconnect"];
+const SHARING: [&str; 2] = ["mysql", "pgsql"];
 
 /// Runs a test with a server for each driver, whose boot script keeps an object of the connection.
 fn with_each(drivers: &[&str], test: impl Fn(&str, &TaskSvc)) {
@@ -144,9 +167,23 @@ fn cross(server: &TaskSvc, first: &str, second: &str, n: &str) -> (Client, Clien
     (one, other)
 }
 
+/// Its objects may be closed without the connection.
+#[test]
+fn a_connection_of_pg_pconnect_is_not_lent() {
+    with_each(&["pg_pconnect"], |_, server| {
+        for first in ["keep_and_wait", "open_again_and_wait", "close_and_wait"] {
+            for n in SESSION_OR_LOCK {
+                let (mut one, mut other) = cross(server, first, "query_inside", n);
+                assert_like(&other.response().text(), "Svc\\ConnectionBusyError: *");
+                answers(&mut one, "7");
+            }
+        }
+    });
+}
+
 #[test]
 fn persistent_connections_are_lent_whichever_object_has_them() {
-    let drivers = ["mysql", "pgsql", "sqlite", "mysqli", "mysqli_connect", "pg_pconnect"];
+    let drivers = ["mysql", "pgsql", "sqlite", "mysqli", "mysqli_connect", "mysql connect"];
     with_each(&drivers, |_, server| {
         for first in
             ["keep_and_wait", "open_again_and_wait", "two_and_wait", "only_open_and_wait", "boot_and_wait"]
@@ -180,7 +217,7 @@ fn id_of_lender(driver: &str) -> &'static str {
 
 #[test]
 fn the_last_id_is_the_requests_own_through_each_object() {
-    with_each(&["mysql", "sqlite", "mysqli", "pgsql", "pg_pconnect"], |driver, server| {
+    with_each(&["mysql", "sqlite", "mysqli", "pgsql"], |driver, server| {
         let ways = ["make_and_wait", "make_and_wait_for_another"];
         // Another object of mysqli is another connection, and another one of SQLite has the same.
         for first in if driver == "mysqli" { &ways[..1] } else { &ways[..] } {
@@ -193,7 +230,7 @@ fn the_last_id_is_the_requests_own_through_each_object() {
     });
 }
 
-/// The session outlives its last object. PgSql keeps the latest connection, so that the borrower frees the lender's object.
+/// The session outlives its last object, whose transaction PDO rolls back.
 #[test]
 fn what_a_dropped_object_leaves_in_the_session_is_kept() {
     with_each_booted_by("create();", &SHARING, |driver, server| {
@@ -205,14 +242,15 @@ fn what_a_dropped_object_leaves_in_the_session_is_kept() {
             }
         }
         let (mut one, mut other) = cross(server, "begin_and_drop", "query_inside", "lock");
-        assert_like(&other.response().text(), "Svc\\ConnectionBusyError: *");
+        answers(&mut other, "7");
         answers(&mut one, "7");
+        assert_eq!(server.tell("release_after_drop"), "7");
     });
 }
 
 #[test]
 fn session_state_is_not_lent_whichever_object_has_changed_it() {
-    with_each(&SHARING, |driver, server| {
+    with_each(&SHARING, |_, server| {
         for n in ["same", "other", "dropped"] {
             println!("{n}");
             server.unmark(&["first", "second"]);
@@ -220,10 +258,29 @@ fn session_state_is_not_lent_whichever_object_has_changed_it() {
             server.until("first");
             let mut other = looks_in_vain(server, "change_it", "0");
             server.mark("second");
-            // pg_pconnect() resets the settings of the connection that it returns.
-            let is_reset = driver == "pg_pconnect" && n == "dropped";
-            answers(&mut one, if is_reset { "\"\"" } else { "\"own\"" });
+            answers(&mut one, "\"own\"");
             answers(&mut other, "7");
+        }
+    });
+}
+
+#[test]
+fn attributes_of_the_lender_are_its_own() {
+    with_each(&SHARING, |_, server| {
+        for n in SESSION_OR_LOCK {
+            let (mut one, mut other) = cross(server, "fail_after_wait", "be_silent", n);
+            answers(&mut other, r#"[false,["N"]]"#);
+            answers(&mut one, r#"[true,["n"]]"#);
+        }
+    });
+}
+
+#[test]
+fn unread_rows_of_each_object_end_with_their_request() {
+    with_each(&["mysql"], |_, server| {
+        for _ in 0..2 {
+            assert_eq!(server.tell("leave_rows"), "7");
+            assert_eq!(server.tell("ask_kept"), "7");
         }
     });
 }

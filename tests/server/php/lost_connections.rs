@@ -6,7 +6,7 @@ use svc_testing::databases::{self, Database, PASSWORD, USER};
 use svc_testing::tasks::{Mode, TaskServer};
 
 const CODE: &str = r#"
-class Held { public static $db; }
+class Held { public static $db, $result; }
 function open()
 {
     return DRIVER === 'pg_pconnect'
@@ -50,6 +50,15 @@ function answer_of_three()
 function keep() { Held::$db = open(); return reaches(Held::$db); }
 function cut_kept() { cut(open()); reaches(open()); return reaches(open()); }
 function use_kept() { $before = reaches(Held::$db); Held::$db = null; return [$before, reaches(open())]; }
+function keep_result() { Held::$db = open(); Held::$result = pg_query(Held::$db, 'SELECT relname FROM pg_class LIMIT 1'); return pg_field_table(Held::$result, 0) === 'pg_class'; }
+/** Each reads what is left of a connection that PHP has freed. */
+function use_result() { try { return [@pg_field_table(Held::$result, 0), @pg_field_type(Held::$result, 0)]; } catch (Throwable $error) { return $error::class; } finally { Held::$result = null; } }
+/** A notice on a connection whose latest object is gone. */
+/** The extension keeps the latest object, until there is another one. */
+function drop_latest(): void { pg_connect(str_replace(';', ' ', substr(DSN, 6)) . ' user=' . USER . ' password=' . PASSWORD, PGSQL_CONNECT_FORCE_NEW); }
+function notice() { $db = open(); pg_query($db, "DO 'BEGIN RAISE NOTICE ''own''; END'"); $notice = pg_last_notice($db); $db = null; drop_latest(); return str_contains($notice, 'own'); }
+function notice_on_kept() { pg_query(Held::$db, "DO 'BEGIN RAISE NOTICE ''kept''; END'"); return str_contains(pg_last_notice(Held::$db), 'kept'); }
+function two_and_notice() { $one = open(); $other = open(); $other = null; drop_latest(); pg_query($one, "DO 'BEGIN RAISE NOTICE ''one''; END'"); return str_contains(pg_last_notice($one), 'one'); }
 function is_refused() { cut(Held::$db); mark('cut'); until('locked-out'); return open() === false; }
 "#;
 
@@ -125,12 +134,32 @@ fn objects_of_a_connection_that_cannot_be_restored_are_closed() {
     let Some(pg) = databases::own_postgres() else { return };
     pg.query(&format!("CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'"));
     let server = server(&pg, "pg_pconnect", "guest").start(Mode::Worker);
-    assert_eq!(server.tell("keep"), "true");
+    assert_eq!(server.tell("keep_result"), "true");
     let mut refused = server.send("is_refused", "0");
     server.until("cut");
     pg.query("ALTER ROLE guest NOLOGIN");
     server.mark("locked-out");
     assert_eq!(refused.response().text(), "true");
     pg.query("ALTER ROLE guest LOGIN");
+    assert!(!server.tell("use_result").is_empty());
     assert_eq!(server.tell("use_kept"), "[false,true]");
+}
+
+/// PHP keeps the latest object of a persistent connection as the recipient of its notices, also when the object is gone.
+#[test]
+fn notices_reach_an_object_that_is_there() {
+    let Some(pg) = databases::postgres() else { return };
+    for (mode, hooks) in SETUPS {
+        let server = server(&pg, "pg_pconnect", USER);
+        let server =
+            hooks.iter().fold(server, |server, hooks| server.set("RUNTIME_HOOKS", hooks)).start(mode);
+        for _ in 0..3 {
+            assert_eq!(server.tell("two_and_notice"), "true");
+            if mode != Mode::Classic {
+                assert_eq!(server.tell("keep"), "true");
+                assert_eq!(server.tell("notice"), "true");
+                assert_eq!(server.tell("notice_on_kept"), "true");
+            }
+        }
+    }
 }

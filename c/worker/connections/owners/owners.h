@@ -264,8 +264,6 @@ void shim_socket_shut_down(const shim_owned *connection);
 void shim_socket_detach(shim_owned *connection);
 /* Two connections have turned out to be the same: `to` gets the sockets of `from`. */
 void shim_socket_merge(shim_owned *from, shim_owned *to);
-/* The connection has turned out to have opened the socket. */
-void shim_socket_assign(int descriptor, shim_owned *connection);
 void shim_sockets_forget(void);
 
 /* ---- Calls in progress (uses.c) ---- */

@@ -121,25 +121,13 @@ void shim_socket_detach(shim_owned *connection)
     }
 }
 
-static void assign(note *one, shim_owned *connection)
-{
-    attach(one, connection);
-    one->is_shared = false;
-    shim_owned_release(&one->socket);
-}
-
 void shim_socket_merge(shim_owned *from, shim_owned *to)
 {
     while (!LIST_EMPTY(&from->sockets)) {
-        assign(LIST_FIRST(&from->sockets), to);
-    }
-}
-
-void shim_socket_assign(int descriptor, shim_owned *connection)
-{
-    note *one = find_known(descriptor);
-    if (one != NULL) {
-        assign(one, connection);
+        note *one = LIST_FIRST(&from->sockets);
+        attach(one, to);
+        one->is_shared = false;
+        shim_owned_release(&one->socket);
     }
 }
 
@@ -199,7 +187,8 @@ static note *add_note(int descriptor)
     shim_fiber *fiber = shim_running;
     shim_owned *calling = fiber != NULL ? shim_use_here() : NULL;
     const bool is_shared =
-        fiber == NULL || (calling != NULL && (calling->owner == NULL || calling->is_lent || calling->is_passed_on));
+        fiber == NULL || (calling != NULL && (calling->owner == NULL || calling->is_lent || calling->is_passed_on)) ||
+        shim_owner_is_opening(fiber);
     if (!one->is_free && !is_shared) {
         shim_owner_set(&one->socket, fiber);
     }
