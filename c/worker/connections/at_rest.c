@@ -133,7 +133,7 @@ static bool is_left_by(const shim_connection *one, const void *of)
 static bool is_at_rest(const shim_owned *thing, const shim_fiber *owner)
 {
     const part of = {.thing = thing, .owner = owner};
-    return !shim_owner_is_opening(owner) && !thing->is_unknown &&
+    return !owner->lends_nothing && !thing->is_unknown &&
            !(thing == shim_owner_shared() && shim_owner_shared_is_unknown()) &&
            shim_connection_find_if(is_restless, &of) == NULL;
 }

@@ -173,12 +173,13 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
         shim_user_note_persistent();
     }
     const bool was_unknown = shim_owner_shared_is_unknown();
-    if (opens_session) {
-        shim_owner_set_opening(shim_running_serial());
+    shim_fiber *fiber = opens_session ? shim_running : NULL;
+    if (fiber != NULL) {
+        fiber->lends_nothing = true;
     }
     shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (opens_session) {
-        shim_owner_set_opening(0);
+    if (fiber != NULL) {
+        fiber->lends_nothing = false;
         /* The sockets that PHP has used are those of known connections. */
         shim_owner_shared_set_unknown(was_unknown);
     }

@@ -207,6 +207,9 @@ static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_chec
         return;
     }
     const silence before = begin_silence(fiber);
+    if (fiber != NULL) {
+        fiber->lends_nothing = true;
+    }
     /* The calls that clean a connection note its user again, a bounded number of times. */
     while (connection != NULL) {
         shim_connection_addref(connection);

@@ -219,6 +219,7 @@ shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *)
     }
     fiber->context = context;
     fiber->has_used_connection = fiber->has_used_store = fiber->is_at_store = fiber->has_selected = false;
+    fiber->lends_nothing = false;
     fiber->blocked = NULL;
     fiber->serve = serve;
     LIST_INSERT_HEAD(&busy, fiber, busy);

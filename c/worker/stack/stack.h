@@ -145,6 +145,9 @@ typedef struct shim_fiber {
     /* Whether it has used a store (Redis, Memcached), and whether its last used connection is to a store. */
     bool has_used_store;
     bool is_at_store;
+    /* It is opening a persistent connection: PHP may be asking the server whether one is alive, and another request that
+     * opened the same one meanwhile would replace it. Or it is resetting its connections at its end. */
+    bool lends_nothing;
     /* Whether it has selected another database of a store (worker/connections/redis_memcached.c). */
     bool has_selected;
     /* Its wait for another request; NULL while it does not wait for one (worker/connections/owners/wait_queue.c). */

@@ -196,10 +196,6 @@ shim_owned *shim_owner_shared(void);
 /* Whether the shared owner has used something of unknown state. */
 bool shim_owner_shared_is_unknown(void);
 void shim_owner_shared_set_unknown(bool is_unknown);
-/* Sets the request that is opening a persistent connection, 0 for none: PHP may be asking the server whether one is alive, and
- * another request that opened the same one meanwhile would replace it. A bailout leaves the request set. */
-void shim_owner_set_opening(uint64_t request);
-bool shim_owner_is_opening(const shim_fiber *fiber);
 /* Whether the thing, or the shared ownership that it is part of, is lent. */
 bool shim_owner_is_borrower(const shim_owned *thing);
 

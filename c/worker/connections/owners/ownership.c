@@ -10,8 +10,6 @@ static __thread struct {
     shim_owned shared;
     /* The shared owner has used something without a record, so whether it is at rest is unknown. */
     bool is_shared_unknown;
-    /* The serial number of the request that is opening a persistent connection. */
-    uint64_t opening;
     /* Things with an individual owner, and `shared` if it has one. */
     LIST_HEAD(, shim_owned) owned;
 } owners;
@@ -41,16 +39,6 @@ bool shim_owner_shared_is_unknown(void)
 void shim_owner_shared_set_unknown(bool is_unknown)
 {
     owners.is_shared_unknown = is_unknown;
-}
-
-void shim_owner_set_opening(uint64_t request)
-{
-    owners.opening = request;
-}
-
-bool shim_owner_is_opening(const shim_fiber *fiber)
-{
-    return owners.opening != 0 && owners.opening == fiber->context.serial;
 }
 
 bool shim_owner_is_borrower(const shim_owned *thing)

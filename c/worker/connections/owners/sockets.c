@@ -188,7 +188,7 @@ static note *add_note(int descriptor)
     shim_owned *calling = fiber != NULL ? shim_use_here() : NULL;
     const bool is_shared =
         fiber == NULL || (calling != NULL && (calling->owner == NULL || calling->is_lent || calling->is_passed_on)) ||
-        shim_owner_is_opening(fiber);
+        fiber->lends_nothing;
     if (!one->is_free && !is_shared) {
         shim_owner_set(&one->socket, fiber);
     }
