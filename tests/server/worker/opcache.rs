@@ -215,6 +215,9 @@ fn workers_whose_cache_is_on_disk_only_are_not_replaced() {
     let boots = || std::fs::read_to_string(svc.root().join("booted")).unwrap().len();
     assert_eq!(boots(), 1);
     deploy(&svc, 2);
+    // The cache on disk recognises a change by its time, in seconds.
+    let file = File::options().write(true).open(svc.root().join("code.php")).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(10)).unwrap();
     svc.signal(Signal::HUP);
     eventually("the new code is served", || svc.get("/").text() == "2");
     assert_eq!(boots(), 2);
