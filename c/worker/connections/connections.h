@@ -324,8 +324,6 @@ shim_pdo_state shim_pdo_state_of(zend_object *object);
 void shim_pdo_set_state(zend_object *object, shim_pdo_state state);
 /* Whether the statement has a result that may be unread. */
 bool shim_pdo_has_result(zend_object *object);
-/* Whether `one` is a statement of the connection that has such a result. For shim_connection_find_if(). */
-bool shim_pdo_is_executed_statement(const shim_connection *one, const void *connection);
 
 /* Returns the name of the driver; NULL if there is none. */
 const char *shim_pdo_driver(zend_object *object);
@@ -565,6 +563,9 @@ void shim_stores_end(const shim_fiber *fiber);
 void shim_streams_follow(void);
 
 /* ---- Resets a connection for the next request, by kind (reset.c) ---- */
+
+/* Whether `one` is a PDO statement of the connection with a result that may be unread. For shim_connection_find_if(). */
+bool shim_pdo_is_executed_statement(const shim_connection *one, const void *connection);
 
 /* Rolls back an open transaction, drains or closes unread results. Returns whether the next request can use the connection.
  * Runs no script code; may throw, raise errors and bail out. */

@@ -178,10 +178,3 @@ ABSENT(void *, shim_pdo_library_connection, NULL, zend_object *object)
 ABSENT(zend_long, shim_pdo_row_count, 0, zend_object *object)
 
 #endif
-
-bool shim_pdo_is_executed_statement(const shim_connection *one, const void *connection)
-{
-    const zend_object *of =
-        one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL ? shim_pdo_of_statement(one->object) : NULL;
-    return of != NULL && shim_connection_find(of) == connection && shim_pdo_has_result(one->object);
-}

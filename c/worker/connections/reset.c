@@ -102,6 +102,13 @@ static bool may_have_unread_rows(const shim_connection *connection)
                                           : true;
 }
 
+bool shim_pdo_is_executed_statement(const shim_connection *one, const void *connection)
+{
+    const zend_object *of =
+        one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL ? shim_pdo_of_statement(one->object) : NULL;
+    return of != NULL && shim_connection_find(of) == connection && shim_pdo_has_result(one->object);
+}
+
 /* Drivers count the rows that they buffer: of several results, the first one to close is one without a count. */
 static bool is_uncounted_result(const shim_connection *one, const void *connection)
 {
