@@ -188,9 +188,11 @@ struct Adders {
 
 impl Engine<Sum> for Adders {
     fn start(&self, _slot: usize) -> Result<Started<Sum>, WorkerStartError> {
-        self.board.count(&self.board.boots);
         let fewer = |count: u32| count.checked_sub(1);
-        if self.board.boots_to_fail.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok() {
+        let fails = self.board.boots_to_fail.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok();
+        // After its outcome is decided, since a test that has seen a boot may let the next one fail.
+        self.board.count(&self.board.boots);
+        if fails {
             return Err(WorkerStartError("no boot allowed".to_owned()));
         }
         let board = Arc::clone(&self.board);
