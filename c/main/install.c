@@ -181,7 +181,7 @@ static const step after_modules[] = {
     {.install = shim_fiber_class_install},
     {.install = shim_suspended_fibers_install},
     {.install = shim_patterns_install},
-    {.install = shim_notice_callbacks_install},
+    {.install = shim_persistent_pdo_install},
     {.install = shim_fonts_install},
 #ifdef SVC_WORKER
     {.install = shim_input_install},

@@ -168,10 +168,10 @@ zif_handler shim_function_replace_aliases(const char *name, zif_handler handler)
 bool shim_builtin_call(const char *class_name, const char *name, zend_object *object, zval *result, zval *arguments,
                        uint32_t count);
 
-/* ---- Callbacks for notices of PostgreSQL (notice_callbacks.c) ---- */
+/* ---- Persistent connections of PDO (persistent_pdo.c) ---- */
 
 /* Call after extensions have started. */
-void shim_notice_callbacks_install(void);
+void shim_persistent_pdo_install(void);
 
 /* ---- The call that a handler replaces ---- */
 

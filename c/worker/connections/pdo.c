@@ -107,10 +107,11 @@ void shim_pdo_set_state(zend_object *object, shim_pdo_state state)
     }
 }
 
-static bool is_not_in_transaction(pdo_dbh_t *connection)
+/* A persistent connection may be opened again: PDO asks libpq to do that when the next object is constructed. */
+static bool is_known_to_be_in_transaction(pdo_dbh_t *connection)
 {
-    (void)connection;
-    return false;
+    const int status = shim_libpq_status(*(void **)connection->driver_data);
+    return status != SHIM_PG_IDLE && status != SHIM_PG_LOST;
 }
 
 void shim_pdo_lose(zend_object *object)
@@ -129,7 +130,7 @@ void shim_pdo_lose(zend_object *object)
         shim_mysqlnd_lose(shim_pdo_library_connection(object));
     } else if (strcmp(driver, "pgsql") == 0) {
         methods_of_lost = *connection->methods;
-        methods_of_lost.in_transaction = is_not_in_transaction;
+        methods_of_lost.in_transaction = is_known_to_be_in_transaction;
         connection->methods = &methods_of_lost;
     }
 }

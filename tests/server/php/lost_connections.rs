@@ -59,6 +59,27 @@ function drop_latest(): void { pg_connect(str_replace(';', ' ', substr(DSN, 6)) 
 function notice() { $db = open(); pg_query($db, "DO 'BEGIN RAISE NOTICE ''own''; END'"); $notice = pg_last_notice($db); $db = null; drop_latest(); return str_contains($notice, 'own'); }
 function notice_on_kept() { pg_query(Held::$db, "DO 'BEGIN RAISE NOTICE ''kept''; END'"); return str_contains(pg_last_notice(Held::$db), 'kept'); }
 function two_and_notice() { $one = open(); $other = open(); $other = null; drop_latest(); pg_query($one, "DO 'BEGIN RAISE NOTICE ''one''; END'"); return str_contains(pg_last_notice($one), 'one'); }
+function create() { open()->exec('CREATE TABLE IF NOT EXISTS made (n INT)'); open()->exec('DELETE FROM made'); return 7; }
+/** After the loss, PDO opens the same connection for a new object. */
+function transact() { try { Held::$db = null; $db = open(); $db->beginTransaction(); $db->exec('INSERT INTO made VALUES (1)'); $db->commit(); return 7; } finally { Held::$db = $db; } }
+function leave_begun() { $db = open(); $db->beginTransaction(); $db->exec('INSERT INTO made VALUES (2)'); return 7; }
+function insert_and_count() { open()->exec('INSERT INTO made VALUES (3)'); return (int) (new PDO(DSN, USER, PASSWORD))->query('SELECT count(*) FROM made')->fetchColumn(); }
+function lose_kept() { Held::$db ??= open(); cut(Held::$db); return reaches(Held::$db); }
+function construct_again()
+{
+    $seen = [];
+    foreach ([[true, true], [true, false], [false, true], [false, false]] as [$first, $second]) {
+        $make = fn ($db, $persists) => $db->__construct(DSN, USER, PASSWORD, [PDO::ATTR_PERSISTENT => $persists, PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]);
+        foreach (['PDO', str_starts_with(DSN, 'mysql') ? 'Pdo\Mysql' : 'Pdo\Pgsql'] as $class) {
+            if (!class_exists($class)) { continue; }
+            $make($db = (new ReflectionClass($class))->newInstanceWithoutConstructor(), $first);
+            $statement = $first || $second ? $db->query('SELECT 7') : null;
+            try { $make($db, $second); $seen[$class][] = true; } catch (Error $error) { $seen[$class][] = $error::class; }
+            if (($statement?->fetchAll(PDO::FETCH_COLUMN)[0] ?? 7) != 7 || !reaches($db)) { $seen[$class][] = 'broken'; }
+        }
+    }
+    return $seen['PDO'] === ($seen['Pdo\Mysql'] ?? $seen['Pdo\Pgsql'] ?? $seen['PDO']) ? $seen['PDO'] : $seen;
+}
 function is_refused() { cut(Held::$db); mark('cut'); until('locked-out'); return open() === false; }
 "#;
 
@@ -109,6 +130,37 @@ fn a_lost_connection_is_lost_for_each_of_its_objects() {
         let server = server.start(mode);
         for _ in 0..3 {
             assert_eq!(server.tell("answer_of_three"), expected);
+        }
+    });
+}
+
+/// The driver of PostgreSQL reports a transaction on a lost connection, which svc corrects, but not for ever.
+#[test]
+fn transactions_work_after_a_loss() {
+    each(&SETUPS, |driver, server, mode| {
+        if driver == "pg_pconnect" {
+            return;
+        }
+        let server = server.start(mode);
+        server.tell("create");
+        for round in 0..2 {
+            assert_eq!(server.tell("lose_kept"), "false");
+            assert_eq!(server.tell("transact"), "7");
+            assert_eq!(server.tell("leave_begun"), "7");
+            assert_eq!(server.tell("insert_and_count"), (2 + 2 * round).to_string());
+        }
+    });
+}
+
+/// PHP would free the first connection behind its statements, or in the wrong way.
+#[test]
+fn a_persistent_connection_is_not_replaced_by_its_object() {
+    each(&SETUPS, |driver, server, mode| {
+        if driver != "pg_pconnect" {
+            let server = server.start(mode);
+            for _ in 0..2 {
+                assert_eq!(server.tell("construct_again"), r#"["Error","Error","Error",true]"#);
+            }
         }
     });
 }

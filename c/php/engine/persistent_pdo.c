@@ -1,0 +1,93 @@
+/* Persistent connections of PDO, which outlive their objects (PHP 8.3 to 8.5).
+ *
+ * Pdo\Pgsql::setNoticeCallback() stores the callback in the connection, and a notice in a later request calls freed memory. So
+ * a persistent connection takes no callback. PDO::__construct() frees the connection that the object already has, in the
+ * wrong way if that one is persistent, and behind its statements if the new one is (internal_construct()). So neither can
+ * replace the other; a connection that is not persistent can be opened again. */
+#include "compat.h"
+#include "php/engine/engine.h"
+
+#if __has_include(<ext/pdo/php_pdo_driver.h>)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include <ext/pdo/php_pdo_driver.h>
+#pragma GCC diagnostic pop
+
+static zif_handler php_construct_handler;
+static zif_handler php_set_notice_callback_handler;
+
+static const pdo_dbh_t *open_connection(zend_object *object)
+{
+    const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
+    return connection != NULL && connection->driver_data != NULL ? connection : NULL;
+}
+
+static bool is_persistent(zend_object *object)
+{
+    const pdo_dbh_t *connection = open_connection(object);
+    return connection != NULL && connection->is_persistent;
+}
+
+static bool asks_for_persistence(zend_execute_data *execute_data)
+{
+    zval *options = ZEND_NUM_ARGS() > 3 ? ZEND_CALL_ARG(execute_data, 4) : NULL;
+    const zval *option = options != NULL && Z_TYPE_P(options) == IS_ARRAY
+                             ? zend_hash_index_find(Z_ARRVAL_P(options), PDO_ATTR_PERSISTENT)
+                             : NULL;
+    return option != NULL && zend_is_true((zval *)option);
+}
+
+static ZEND_FUNCTION(construct_once_if_persistent)
+{
+    zend_object *object = Z_OBJ_P(ZEND_THIS);
+    if (open_connection(object) != NULL && (is_persistent(object) || asks_for_persistence(execute_data))) {
+        zend_throw_error(NULL, "PDO::__construct(): the object has a connection already, and a persistent connection cannot be "
+                               "replaced or replace another; use a new object");
+        return;
+    }
+    php_construct_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static ZEND_FUNCTION(set_notice_callback_unless_persistent)
+{
+    const bool is_set = ZEND_NUM_ARGS() > 0 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) != IS_NULL;
+    if (is_set && is_persistent(Z_OBJ_P(ZEND_THIS))) {
+        zend_throw_error(NULL, "Pdo\\Pgsql::setNoticeCallback(): a persistent connection cannot have a callback, because it "
+                               "outlives the request");
+        return;
+    }
+    php_set_notice_callback_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void replace_constructor(zend_function *constructor)
+{
+    if (constructor != NULL && constructor->internal_function.handler != ZEND_FN(construct_once_if_persistent)) {
+        php_construct_handler = shim_handler_replace(constructor, ZEND_FN(construct_once_if_persistent));
+    }
+}
+
+void shim_persistent_pdo_install(void)
+{
+    const zend_class_entry *pdo = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("pdo"));
+    const zend_class_entry *pgsql = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("pdo\\pgsql"));
+    if (pgsql != NULL) {
+        php_set_notice_callback_handler = shim_handler_replace(
+            shim_function_find(&pgsql->function_table, "setnoticecallback"), ZEND_FN(set_notice_callback_unless_persistent));
+    }
+    /* `new` and a call by name may have different copies of an inherited constructor. */
+    zend_class_entry *class;
+    ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
+        if (pdo != NULL && instanceof_function(class, pdo)) {
+            replace_constructor(class->constructor);
+            replace_constructor(shim_function_find(&class->function_table, "__construct"));
+        }
+    } ZEND_HASH_FOREACH_END();
+}
+
+#else
+
+void shim_persistent_pdo_install(void)
+{
+}
+
+#endif
