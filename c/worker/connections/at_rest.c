@@ -130,11 +130,17 @@ static bool is_left_by(const shim_connection *one, const void *of)
     return one->user == part->owner && is_part(one, part);
 }
 
+bool shim_rest_is_in_persistent_transaction(const shim_fiber *fiber)
+{
+    return shim_user_of_persistent_is_noted(fiber) && !shim_libpq_persistent_is_at_rest();
+}
+
 static bool is_at_rest(const shim_owned *thing, const shim_fiber *owner)
 {
     const part of = {.thing = thing, .owner = owner};
     return !owner->lends_nothing && !thing->is_unknown &&
-           !(thing == shim_owner_shared() && shim_owner_shared_is_unknown()) &&
+           !(thing == shim_owner_shared() &&
+             (shim_owner_shared_is_unknown() || shim_rest_is_in_persistent_transaction(owner))) &&
            shim_connection_find_if(is_restless, &of) == NULL;
 }
 

@@ -55,7 +55,13 @@ shim_taken shim_connection_wait(shim_connection *connection)
     shim_connection_addref(root);
     const shim_kind kind = root->kind;
     const bool is_lease = shim_connection_is_lease(root);
-    const shim_acquisition result = take(shim_connection_owned(root));
+    shim_owned *thing = NULL;
+    shim_acquisition result = SHIM_ACQUIRED;
+    /* Redis::pconnect() of another request may have made the connection one of the persistent ones meanwhile. */
+    while (result == SHIM_ACQUIRED && thing != shim_connection_owned(root)) {
+        thing = shim_connection_owned(root);
+        result = take(thing);
+    }
     if (result == SHIM_ACQUIRED && shim_running != NULL) {
         root->user = shim_running;
         if (root->kept != NULL) {
@@ -104,7 +110,13 @@ bool shim_connection_take_shared(void)
 
 bool shim_connection_take_stores(shim_connection *store)
 {
-    store->is_persistent = true;
+    if (!store->is_persistent) {
+        if (!shim_connection_take(store)) {
+            return false;
+        }
+        store->is_persistent = true;
+        shim_owned_release(&store->owned);
+    }
     return shim_connection_is_taken((shim_taken){.result = take(shim_connection_owned(store))});
 }
 

@@ -246,7 +246,13 @@ ZEND_NAMED_FUNCTION(shim_call_on_connection)
             return;
         }
         if (shim_running != NULL && shim_kind_is_store(call.connection->kind)) {
+            const zend_object *before = EG(exception);
             shim_store_enter(call.connection, execute_data);
+            if (EG(exception) != before) {
+                /* It would work in the database of another request. */
+                shim_call_end(&call);
+                return;
+            }
         }
     }
     shim_call_handler(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);

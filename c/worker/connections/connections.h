@@ -433,6 +433,8 @@ int shim_libpq_status(const void *connection);
 /* Rolls back open transactions on the connections that pg_pconnect() keeps for the thread, as ext/pgsql does at the end of
  * a request of classic mode (_rollback_transactions()). */
 void shim_libpq_roll_back_persistent(void);
+/* Whether none of these connections is in a transaction or an exchange. */
+bool shim_libpq_persistent_is_at_rest(void);
 /* Ends what pg_trace() has begun: libpq has the FILE of a stream that is closed with its request. */
 void shim_libpq_untrace_persistent(void);
 
@@ -467,8 +469,10 @@ bool shim_object_is_tracked(zend_object *object, bool is_new);
 /* Releases unreferenced objects whose release was postponed because another request used their connection. */
 void shim_objects_free_postponed(void);
 void shim_objects_forget_postponed(void);
-/* Called with each function that an object of such a class creates for a call. Set by calls.c. */
+/* Called with each function that an object of such a class creates for a call, and with the record of each multi handle that
+ * has been freed. Set by intercept.c. */
 extern void (*shim_objects_on_function)(zend_function *function);
+extern void (*shim_objects_on_multi_freed)(shim_connection *multi, bool was_interrupted);
 
 /* ---- Options of stores (options.c) ---- */
 
@@ -500,6 +504,8 @@ void shim_rest_note_rows(shim_connection *root, shim_connection *subject, const 
                          const zval *result);
 /* Whether the request is in the middle of a result, or of a call, on a connection that it does not lease. */
 bool shim_rest_is_broken(const shim_fiber *fiber);
+/* Whether a connection of pg_pconnect() that the request has used is in a transaction: it need not have an object. */
+bool shim_rest_is_in_persistent_transaction(const shim_fiber *fiber);
 /* Called when the last object of a connection is being freed. The session of a persistent one goes on, and the request may
  * reach it again through a new object: until the request ends, its record stays. */
 void shim_rest_note_end(shim_connection *connection);
@@ -609,6 +615,7 @@ bool shim_user_is_noted(const shim_connection *connection, const shim_fiber *use
 bool shim_user_leave(shim_connection *connection, const shim_fiber *user);
 /* The same for the persistent connections; false if it has used none. */
 bool shim_user_leave_persistent(const shim_fiber *user);
+bool shim_user_of_persistent_is_noted(const shim_fiber *user);
 /* Whether the thread's own stack has used any connection since the last call of this function. */
 bool shim_user_take_own_stack(void);
 

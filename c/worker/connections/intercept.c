@@ -85,6 +85,7 @@ bool shim_connections_install(bool have_owners)
     shim_wait_queue_install();
     shim_rest_install();
     shim_objects_on_function = wrap;
+    shim_objects_on_multi_freed = shim_multi_empty;
     for (int kind = 0; kind < SHIM_KINDS; kind++) {
         const char *name = shim_kind_class((shim_kind)kind);
         const bool is_wanted = with_owners || can_be_left_open((shim_kind)kind);

@@ -107,10 +107,14 @@ static const zend_object_iterator_funcs *replacement(const zend_object_iterator_
 static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object, int by_reference)
 {
     shim_call call;
-    if (!shim_call_begin(&call, Z_OBJ_P(object))) {
+    /* While the request waits, another one may assign to the variable. */
+    zval held;
+    ZVAL_OBJ_COPY(&held, Z_OBJ_P(object));
+    if (!shim_call_begin(&call, Z_OBJ(held))) {
+        zval_ptr_dtor(&held);
         return NULL;
     }
-    zend_object_iterator *iterator = shim_tracked_class_of(class)->iterate(class, object, by_reference);
+    zend_object_iterator *iterator = shim_tracked_class_of(class)->iterate(class, &held, by_reference);
     if (iterator != NULL) {
         iterator->funcs = replacement(iterator->funcs);
         if (php_functions(iterator)->rewind == NULL) {
@@ -119,6 +123,7 @@ static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object
         }
     }
     shim_call_end(&call);
+    zval_ptr_dtor(&held);
     return iterator;
 }
 

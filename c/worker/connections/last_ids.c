@@ -76,7 +76,8 @@ bool shim_last_id_is_available(shim_connection *connection, unsigned effects)
 {
     const bool makes = (effects & (SHIM_LEAVES_ID | SHIM_LEAVES_STATE)) != 0;
     const bool asks = (effects & (SHIM_READS_ID | SHIM_LEAVES_STATE)) != 0;
-    if (connection->kept == NULL) {
+    /* A statement of mysqli may outlive the object of its connection. */
+    if (connection->kept == NULL || connection->object == NULL) {
         return true;
     }
     const uint64_t request = shim_running->context.serial;

@@ -118,6 +118,21 @@ void shim_libpq_roll_back_persistent(void)
     for_each_persistent(roll_back);
 }
 
+static __thread bool has_transaction;
+
+static void look_for_transaction(PGconn *connection)
+{
+    const int status = shim_libpq_status(connection);
+    has_transaction = has_transaction || (status != SHIM_PG_IDLE && status != SHIM_PG_LOST);
+}
+
+bool shim_libpq_persistent_is_at_rest(void)
+{
+    has_transaction = false;
+    for_each_persistent(look_for_transaction);
+    return !has_transaction;
+}
+
 static void end_trace(PGconn *connection)
 {
     LIBPQ(PQuntrace)(connection);

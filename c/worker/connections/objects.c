@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 void (*shim_objects_on_function)(zend_function *function);
+void (*shim_objects_on_multi_freed)(shim_connection *multi, bool was_interrupted);
 
 static shim_tracked_class tracked[SHIM_KINDS];
 static int tracked_count;
@@ -45,26 +46,50 @@ static bool is_usable(zend_object *object)
     return !shim_connections_have_owners() || shim_connection_take(shim_connection_find(object));
 }
 
+/* While the request waits for the connection, another one may assign to the variable that holds the object: the engine
+ * calls these handlers without a reference to it. */
+
+/* Releases the object. The result must not point into an object that is freed. */
+static zval *release_after_read(zend_object *object, zval *result, zval *value)
+{
+    if (GC_REFCOUNT(object) == 1 && result != value && result != &EG(uninitialized_zval)) {
+        ZVAL_COPY(value, result);
+        result = value;
+    }
+    OBJ_RELEASE(object);
+    return result;
+}
+
 static zval *read_property(zend_object *object, zend_string *name, int type, void **slot, zval *value)
 {
-    return is_usable(object) ? php_handlers(object)->read_property(object, name, type, slot, value)
-                             : &EG(uninitialized_zval);
+    GC_ADDREF(object);
+    zval *result = is_usable(object) ? php_handlers(object)->read_property(object, name, type, slot, value)
+                                     : &EG(uninitialized_zval);
+    return release_after_read(object, result, value);
 }
 
 static int has_property(zend_object *object, zend_string *name, int how, void **slot)
 {
-    return is_usable(object) ? php_handlers(object)->has_property(object, name, how, slot) : 0;
+    GC_ADDREF(object);
+    const int has = is_usable(object) ? php_handlers(object)->has_property(object, name, how, slot) : 0;
+    OBJ_RELEASE(object);
+    return has;
 }
 
 static zval *read_dimension(zend_object *object, zval *offset, int type, zval *value)
 {
-    return is_usable(object) ? php_handlers(object)->read_dimension(object, offset, type, value)
-                             : &EG(uninitialized_zval);
+    GC_ADDREF(object);
+    zval *result = is_usable(object) ? php_handlers(object)->read_dimension(object, offset, type, value)
+                                     : &EG(uninitialized_zval);
+    return release_after_read(object, result, value);
 }
 
 static int has_dimension(zend_object *object, zval *offset, int is_empty)
 {
-    return is_usable(object) ? php_handlers(object)->has_dimension(object, offset, is_empty) : 0;
+    GC_ADDREF(object);
+    const int has = is_usable(object) ? php_handlers(object)->has_dimension(object, offset, is_empty) : 0;
+    OBJ_RELEASE(object);
+    return has;
 }
 
 static zend_function *get_method(zend_object **object, zend_string *name, const zval *key)
@@ -132,6 +157,8 @@ static void free_object(zend_object *object)
     shim_connection *connection = shim_connection_find(object);
     shim_connection *root = shim_connection_addref(shim_connection_root(connection));
     const bool is_free = may_free(connection, root);
+    shim_connection *multi =
+        connection != NULL && connection->kind == SHIM_KIND_CURL_MULTI ? shim_connection_addref(connection) : NULL;
     if (connection != NULL && connection == root && shim_connection_has_one_object(root)) {
         shim_rest_note_end(root);
     }
@@ -145,6 +172,10 @@ static void free_object(zend_object *object)
         /* The extension's data for the object leaks, as in a bailout. */
         zend_object_std_dtor(object);
         shim_connection_delref(root);
+    }
+    if (multi != NULL) {
+        shim_objects_on_multi_freed(multi, true);
+        shim_connection_delref(multi);
     }
 }
 

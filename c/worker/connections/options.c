@@ -99,7 +99,16 @@ static bool is_wanted(const change *one)
     return one->kept.request == 0 || one->kept.request == shim_running->context.serial;
 }
 
-/* Reverts changes of other requests before it applies those of the running one: both may change the same option. */
+/* Has the running request apply its own change again, if it has one. */
+static void note_overwritten(const shim_connection *store, zend_long option)
+{
+    for (change *one = first_of(store); one != NULL; one = after(one)) {
+        one->is_applied = one->is_applied && one->option != option;
+    }
+}
+
+/* Reverts changes of other requests, then applies those of requests that have ended, then those of the running one: they may
+ * change the same option. */
 static void apply_changes(shim_connection *store)
 {
     for (change *one = first_of(store); one != NULL; one = after(one)) {
@@ -111,12 +120,18 @@ static void apply_changes(shim_connection *store)
     change *next = NULL;
     for (change *one = first_of(store); one != NULL; one = next) {
         next = after(one);
+        if (one->kept.request == 0) {
+            if (!one->is_applied) {
+                note_overwritten(store, one->option);
+                set(store, one->option, &one->own);
+            }
+            drop(store, one);
+        }
+    }
+    for (change *one = first_of(store); one != NULL; one = after(one)) {
         if (!one->is_applied && is_wanted(one)) {
             one->is_applied = true;
             set(store, one->option, &one->own);
-        }
-        if (one->kept.request == 0) {
-            drop(store, one);
         }
     }
 }
@@ -210,16 +225,23 @@ static bool has_change_of(const shim_connection *store, const void *fiber)
     return one != NULL;
 }
 
-/* Makes the value the default of all other requests. */
+/* Makes the value the default of all other requests, instead of one that a request has left before. */
 static void make_default(shim_connection *store, change *given)
 {
-    given->kept.request = 0;
-    for (change *one = first_of(store); one != NULL; one = after(one)) {
-        if (one->kept.request != 0 && one->option == given->option) {
+    change *next = NULL;
+    for (change *one = first_of(store); one != NULL; one = next) {
+        next = after(one);
+        if (one == given || one->option != given->option) {
+            continue;
+        }
+        if (one->kept.request == 0) {
+            drop(store, one);
+        } else {
             zval_ptr_dtor(&one->of_others);
             ZVAL_COPY(&one->of_others, &given->own);
         }
     }
+    given->kept.request = 0;
 }
 
 void shim_options_end(const shim_fiber *fiber)

@@ -67,18 +67,28 @@ static void forget(shim_selections *all, const shim_fiber *fiber)
     }
 }
 
+static zend_long selected_database(const shim_connection *store)
+{
+    const zend_long database = number(store->object, "getdbnum", NULL);
+    return database > 0 ? database : 0;
+}
+
 static bool is_select(const zend_execute_data *execute_data)
 {
     return shim_is_called(execute_data, "select");
 }
 
-/* Selects the database. The call is hooked, too: `current` is set first, so that shim_store_enter() does not recurse. */
+/* Selects the database. If that fails, phpredis selects the previous one again as soon as it reconnects. The call is hooked,
+ * too: `current` is set first, so that shim_store_enter() does not recurse. */
 static void settle(shim_connection *store, zend_long database)
 {
     zval argument;
+    const zend_long before = store->selections->current;
     store->selections->current = database;
     ZVAL_LONG(&argument, database);
-    (void)number(store->object, "select", &argument);
+    if (number(store->object, "select", &argument) != 0) {
+        store->selections->current = before;
+    }
 }
 
 void shim_store_enter(shim_connection *store, zend_execute_data *execute_data)
@@ -88,8 +98,7 @@ void shim_store_enter(shim_connection *store, zend_execute_data *execute_data)
         return;
     }
     if (is_select(execute_data) && store->selections == NULL && selections_of(store) != NULL) {
-        const zend_long database = number(store->object, "getdbnum", NULL);
-        store->selections->home = store->selections->current = database > 0 ? database : 0;
+        store->selections->home = store->selections->current = selected_database(store);
     }
     const shim_selections *all = store->selections;
     if (all == NULL || is_select(execute_data) || store->is_in_block || store->is_subscribed ||
@@ -142,9 +151,10 @@ static void note_connection(shim_connection *store)
 {
     shim_selections *all = selections_of(store);
     if (all != NULL) {
+        /* The selections of other requests apply to the new connection, too. */
         all->connected_by = shim_running->context.serial;
-        all->home = all->current = 0;
-        all->count = 0;
+        all->home = all->current = selected_database(store);
+        forget(all, shim_running);
     }
 }
 

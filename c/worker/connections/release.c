@@ -280,7 +280,7 @@ ZEND_NAMED_FUNCTION(shim_release_connections)
         return;
     }
     const shim_fiber *fiber = shim_running;
-    if (shim_connection_find_if(is_open_for, fiber) != NULL) {
+    if (shim_connection_find_if(is_open_for, fiber) != NULL || shim_rest_is_in_persistent_transaction(fiber)) {
         zend_throw_exception(spl_ce_LogicException,
                              "Connections cannot be released while a transaction is open; commit it or roll it back", 0);
         RETURN_THROWS();

@@ -29,6 +29,7 @@ mod persistent;
 mod places;
 mod process;
 mod reach;
+mod replaced;
 mod results_sockets;
 mod results_streams;
 mod servers;
