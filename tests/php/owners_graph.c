@@ -1,7 +1,7 @@
 /* Random requests that wait for each other, and the decisions about them, compared with a model that tries all subsets.
  *
  * In the model, a request is stuck if it is in a set of requests each of which waits for a member of the set, whatever the
- * others do. The world records the holders of things, locks and places, begins waits in random order, and carries out the
+ * others do. The world records the holders of resources, locks and places, begins waits in random order, and carries out the
  * decisions. Arguments: the first seed, and the number of worlds. */
 #include "worker/connections/owners/graph.c"
 
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REQUESTS = 6, THINGS = 5, LOCKS = 3, NOBODY = -1, OUTSIDE = -2 };
+enum { REQUESTS = 6, RESOURCES = 5, LOCKS = 3, NOBODY = -1, OUTSIDE = -2 };
 
-typedef enum want_kind { NOTHING, THING, LOCK, PLACE } want_kind;
+typedef enum want_kind { NOTHING, RESOURCE, LOCK, PLACE } want_kind;
 
 typedef struct request {
     shim_blocked blocked;
@@ -22,8 +22,8 @@ typedef struct request {
 
 static request requests[REQUESTS];
 static shim_queue queue;
-static int owner_of_thing[THINGS];
-static bool is_at_rest[THINGS];
+static int owner_of_resource[RESOURCES];
+static bool is_at_rest[RESOURCES];
 /* Any number of requests share a lock. */
 static bool has_lock[REQUESTS][LOCKS];
 static bool has_place[REQUESTS];
@@ -53,8 +53,8 @@ static request *request_of(const shim_blocked *blocked)
 static bool can_end_without(const request *one, unsigned set)
 {
     switch (one->wants) {
-    case THING:
-        return owner_of_thing[one->which] < 0 || !(set & 1u << owner_of_thing[one->which]);
+    case RESOURCE:
+        return owner_of_resource[one->which] < 0 || !(set & 1u << owner_of_resource[one->which]);
     case LOCK:
         for (int i = 0; i < REQUESTS; i++) {
             if ((set & 1u << i) != 0 && &requests[i] != one && has_lock[i][one->which]) {
@@ -95,8 +95,8 @@ static bool can_borrow(const shim_queue *unused, const shim_blocked *blocked)
 {
     (void)unused;
     const request *one = request_of(blocked);
-    return one->wants == THING && owner_of_thing[one->which] >= 0 && is_at_rest[one->which] &&
-           requests[owner_of_thing[one->which]].is_queued && requests[owner_of_thing[one->which]].blocked.is_stuck;
+    return one->wants == RESOURCE && owner_of_resource[one->which] >= 0 && is_at_rest[one->which] &&
+           requests[owner_of_resource[one->which]].is_queued && requests[owner_of_resource[one->which]].blocked.is_stuck;
 }
 
 /* ---- the model ---- */
@@ -139,7 +139,7 @@ static void check(shim_decision decision, const request *latest)
             if ((stuck & 1u << i) != 0 && requests[i].blocked.may_be_refused) {
                 fail("a request is stuck that could be refused");
             }
-            if ((stuck & 1u << i) != 0 && requests[i].wants == THING && is_at_rest[requests[i].which]) {
+            if ((stuck & 1u << i) != 0 && requests[i].wants == RESOURCE && is_at_rest[requests[i].which]) {
                 fail("a request is stuck to which could be lent");
             }
         }
@@ -151,7 +151,7 @@ static void check(shim_decision decision, const request *latest)
     }
     for (int i = 0; i < REQUESTS; i++) {
         const request *one = &requests[i];
-        const bool could_borrow = (stuck & 1u << i) != 0 && one->wants == THING && is_at_rest[one->which];
+        const bool could_borrow = (stuck & 1u << i) != 0 && one->wants == RESOURCE && is_at_rest[one->which];
         if (decision.way == SHIM_WAY_OUT_REFUSE && could_borrow) {
             fail("a wait is refused although something could be lent");
         }
@@ -184,14 +184,14 @@ static void begin(void)
     if (one->is_queued) {
         return;
     }
-    one->wants = (want_kind)(THING + random_below(3));
-    one->which = (int)random_below(one->wants == THING ? THINGS : LOCKS);
+    one->wants = (want_kind)(RESOURCE + random_below(3));
+    one->which = (int)random_below(one->wants == RESOURCE ? RESOURCES : LOCKS);
     one->blocked.may_be_refused = one->wants != LOCK || random_below(2) == 0;
-    if (can_end_without(one, 1u << i) && one->wants == THING && owner_of_thing[one->which] < 0) {
-        owner_of_thing[one->which] = i;
+    if (can_end_without(one, 1u << i) && one->wants == RESOURCE && owner_of_resource[one->which] < 0) {
+        owner_of_resource[one->which] = i;
         return;
     }
-    if (one->wants == THING && owner_of_thing[one->which] == i) {
+    if (one->wants == RESOURCE && owner_of_resource[one->which] == i) {
         return;
     }
     shim_queue_add(&queue, &one->blocked);
@@ -204,7 +204,7 @@ static void begin(void)
         }
         request *who = request_of(decision.who);
         if (decision.way == SHIM_WAY_OUT_LEND) {
-            owner_of_thing[who->which] = (int)(who - requests);
+            owner_of_resource[who->which] = (int)(who - requests);
         }
         stop(who);
         if (rounds > REQUESTS) {
@@ -225,9 +225,9 @@ static void run_world(void)
             has_lock[i][lock] = random_below(4) == 0;
         }
     }
-    for (int thing = 0; thing < THINGS; thing++) {
-        owner_of_thing[thing] = random_below(3) == 0 ? NOBODY : (int)random_below(REQUESTS);
-        is_at_rest[thing] = random_below(2) == 0;
+    for (int resource = 0; resource < RESOURCES; resource++) {
+        owner_of_resource[resource] = random_below(3) == 0 ? NOBODY : (int)random_below(REQUESTS);
+        is_at_rest[resource] = random_below(2) == 0;
     }
     for (int step = 0; step < 12; step++) {
         begin();

@@ -89,22 +89,22 @@ static bool has_session(const shim_connection *root)
            root->kind == SHIM_KIND_SQLITE;
 }
 
-/* ---- things, which may represent several connections ---- */
+/* ---- resources, which may represent several connections ---- */
 
 typedef struct part {
-    const shim_owned *thing;
+    const shim_owned *resource;
     const shim_fiber *owner;
 } part;
 
-/* Whether the connection, as far as the owner uses it, belongs to the thing. */
+/* Whether the connection, as far as the owner uses it, belongs to the resource. */
 static bool is_part(const shim_connection *one, const part *of)
 {
     if (!shim_kind_is_connection(one->kind)) {
         return false;
     }
-    const shim_owned *thing = shim_connection_owned((shim_connection *)one);
-    return thing == of->thing || (of->thing == shim_owner_shared() && one->user == of->owner && thing->owner == NULL &&
-                                  !thing->is_leased && !thing->is_exclusive);
+    const shim_owned *resource = shim_connection_owned((shim_connection *)one);
+    const bool is_shared = resource->owner == NULL && !resource->is_leased && !resource->is_exclusive;
+    return resource == of->resource || (of->resource == shim_owner_shared() && one->user == of->owner && is_shared);
 }
 
 static bool is_restless(const shim_connection *one, const void *of)
@@ -135,24 +135,24 @@ bool shim_rest_is_in_persistent_transaction(const shim_fiber *fiber)
     return shim_user_of_persistent_is_noted(fiber) && !shim_libpq_persistent_is_at_rest();
 }
 
-static bool is_at_rest(const shim_owned *thing, const shim_fiber *owner)
+static bool is_at_rest(const shim_owned *resource, const shim_fiber *owner)
 {
-    const part of = {.thing = thing, .owner = owner};
-    return !owner->lends_nothing && !thing->is_unknown &&
-           !(thing == shim_owner_shared() &&
+    const part of = {.resource = resource, .owner = owner};
+    return !owner->lends_nothing && !resource->is_unknown &&
+           !(resource == shim_owner_shared() &&
              (shim_owner_shared_is_unknown() || shim_rest_is_in_persistent_transaction(owner))) &&
            shim_connection_find_if(is_restless, &of) == NULL;
 }
 
-static bool keeps_state(const shim_owned *thing, const shim_fiber *owner)
+static bool keeps_state(const shim_owned *resource, const shim_fiber *owner)
 {
-    const part of = {.thing = thing, .owner = owner};
+    const part of = {.resource = resource, .owner = owner};
     return shim_connection_find_if(is_stateful, &of) != NULL;
 }
 
-static void is_left(const shim_owned *thing, const shim_fiber *owner)
+static void is_left(const shim_owned *resource, const shim_fiber *owner)
 {
-    const part of = {.thing = thing, .owner = owner};
+    const part of = {.resource = resource, .owner = owner};
     for (shim_connection *one = NULL; (one = shim_connection_find_if(is_left_by, &of)) != NULL;) {
         one->user = NULL;
         if (has_session(one)) {

@@ -38,12 +38,12 @@ bool shim_connections_have_owners(void)
     return shim_hook_is_on(SHIM_HOOK_NET) || (shim_running == NULL && shim_own_worker.serving && !shim_is_child);
 }
 
-static shim_acquisition take(shim_owned *thing)
+static shim_acquisition take(shim_owned *resource)
 {
     if (!shim_hook_is_on(SHIM_HOOK_NET)) {
-        return shim_owned_is_free(thing) ? SHIM_ACQUIRED : SHIM_ACQUIRE_WOULD_BLOCK;
+        return shim_owned_is_free(resource) ? SHIM_ACQUIRED : SHIM_ACQUIRE_WOULD_BLOCK;
     }
-    return shim_owned_acquire(thing);
+    return shim_owned_acquire(resource);
 }
 
 shim_taken shim_connection_wait(shim_connection *connection)
@@ -55,12 +55,12 @@ shim_taken shim_connection_wait(shim_connection *connection)
     shim_connection_addref(root);
     const shim_kind kind = root->kind;
     const bool is_lease = shim_connection_is_lease(root);
-    shim_owned *thing = NULL;
+    shim_owned *resource = NULL;
     shim_acquisition result = SHIM_ACQUIRED;
     /* Redis::pconnect() of another request may have made the connection one of the persistent ones meanwhile. */
-    while (result == SHIM_ACQUIRED && thing != shim_connection_owned(root)) {
-        thing = shim_connection_owned(root);
-        result = take(thing);
+    while (result == SHIM_ACQUIRED && resource != shim_connection_owned(root)) {
+        resource = shim_connection_owned(root);
+        result = take(resource);
     }
     if (result == SHIM_ACQUIRED && shim_running != NULL) {
         root->user = shim_running;
@@ -121,7 +121,7 @@ bool shim_connection_take_stores(shim_connection *store)
 }
 
 /* An object without a record counts as one that the boot script has opened. */
-static shim_owned *thing_of(const shim_connection *root)
+static shim_owned *resource_of(const shim_connection *root)
 {
     return root != NULL ? shim_connection_owned((shim_connection *)root) : shim_owner_shared();
 }
@@ -129,18 +129,18 @@ static shim_owned *thing_of(const shim_connection *root)
 bool shim_connection_is_free(shim_connection *connection)
 {
     const shim_connection *root = shim_connection_root(connection);
-    return shim_owned_is_free(thing_of(root));
+    return shim_owned_is_free(resource_of(root));
 }
 
 bool shim_connection_try_take(shim_connection *connection)
 {
     shim_connection *root = shim_connection_root(connection);
-    shim_owned *thing = thing_of(root);
-    if (!shim_owned_is_free(thing)) {
+    shim_owned *resource = resource_of(root);
+    if (!shim_owned_is_free(resource)) {
         return false;
     }
-    if (!thing->is_leased && shim_running != NULL) {
-        (void)shim_owned_acquire(thing);
+    if (!resource->is_leased && shim_running != NULL) {
+        (void)shim_owned_acquire(resource);
     }
     return true;
 }

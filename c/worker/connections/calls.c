@@ -105,11 +105,11 @@ void shim_call_end(const shim_call *call)
 }
 
 /* Called when a call has ended; each noted call holds a reference to its connection. */
-static void end_of_call(shim_owned *thing)
+static void end_of_call(shim_owned *resource)
 {
-    shim_connection *connection = (shim_connection *)((char *)thing - XtOffsetOf(shim_connection, owned));
-    if (thing->is_leased && thing->uses == 0 && connection->held == 0) {
-        shim_socket_release(thing);
+    shim_connection *connection = (shim_connection *)((char *)resource - XtOffsetOf(shim_connection, owned));
+    if (resource->is_leased && resource->uses == 0 && connection->held == 0) {
+        shim_socket_release(resource);
     }
     shim_connection_delref(connection);
 }

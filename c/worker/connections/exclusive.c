@@ -1,7 +1,7 @@
 /* The connections that an object refers to.
  *
  * The place where a wrapper object (Doctrine's, Laravel's) keeps its connection is unknown, so this visits all that PHP's
- * garbage collector would reach from it, breadth first. A library may refer to a whole application: after THINGS_MAX
+ * garbage collector would reach from it, breadth first. A library may refer to a whole application: after VALUES_MAX
  * objects and arrays, the rest keeps the shared owner. Runs no script code, and does not use PHP's allocator. */
 #include "compat.h"
 #include "worker/connections/connections.h"
@@ -11,25 +11,25 @@
 #include <ext/standard/file.h>
 #include <stdlib.h>
 
-enum { THINGS_MAX = 1 << 14, SEEN_ROOM = THINGS_MAX * 2 };
+enum { VALUES_MAX = 1 << 14, SEEN_ROOM = VALUES_MAX * 2 };
 
 typedef struct walk {
     /* Objects and arrays, in the order of their discovery. */
-    zend_refcounted *found[THINGS_MAX];
+    zend_refcounted *found[VALUES_MAX];
     size_t count;
     /* The same as a hash set of addresses. */
     zend_refcounted *seen[SEEN_ROOM];
 } walk;
 
-static void add(walk *walk, zend_refcounted *thing)
+static void add(walk *walk, zend_refcounted *value)
 {
-    size_t at = ((uintptr_t)thing >> 3) % SEEN_ROOM;
-    while (walk->seen[at] != NULL && walk->seen[at] != thing) {
+    size_t at = ((uintptr_t)value >> 3) % SEEN_ROOM;
+    while (walk->seen[at] != NULL && walk->seen[at] != value) {
         at = (at + 1) % SEEN_ROOM;
     }
-    if (walk->seen[at] == NULL && walk->count < THINGS_MAX) {
-        walk->seen[at] = thing;
-        walk->found[walk->count++] = thing;
+    if (walk->seen[at] == NULL && walk->count < VALUES_MAX) {
+        walk->seen[at] = value;
+        walk->found[walk->count++] = value;
     }
 }
 

@@ -7,15 +7,15 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
-/* ---- Exclusive use of things (ownership.c, wait_queue.c) ---- */
+/* ---- Exclusive use of resources (ownership.c, wait_queue.c) ---- */
 
-/* Acquisition: exclusive use of things that several requests of a thread can reach, such as database connections.
+/* Acquisition: exclusive use of resources that several requests of a thread can reach, such as database connections.
  *
  * While a request waits inside a library, its thread runs other requests. If one of them used the same connection, it
- * would write into the middle of an exchange and read rows that belong to another request. So each such thing has one owner
- * at a time, and other requests wait for it, parked.
+ * would write into the middle of an exchange and read rows that belong to another request. So each such resource has one
+ * owner at a time, and other requests wait for it, parked.
  *
- * A thing is in one of these states:
+ * A resource is in one of these states:
  *
  *      opened by a running request           free                            leased
  *      (owner != NULL)                       (owner == NULL)                 (is_leased, owner != NULL)
@@ -30,13 +30,15 @@
  *      free, exclusive ──first touch──▶ (owner != NULL) ──end of that request──▶ free, exclusive
  *
  *  - A running request owns what it opens. Everything else (opened by the boot script or by a request that has ended,
- *    persistent connections) has one common owner, the shared owner: the request that first touches one of these things owns
- *    all of them until it ends. So the order in which a request touches them does not matter.
- *  - An exclusive thing is exempt: requests that use different ones do not wait for each other.
- *  - A leased thing belongs to a request for one call, and is free otherwise. A leased thing that is passed on (a store)
- *    stays with its request until another one needs it; it is given away once its request waits for something else.
- *  - A request that needs a thing with another owner joins the thread's one queue. It receives the thing in the moment in
- *    which that becomes free, before it runs: no request overtakes it, and once it is woken by its grant, it is the owner.
+ *    persistent connections) has one common owner, the shared owner: the request that first touches one of these
+ *    resources owns all of them until it ends. So the order in which a request touches them does not matter.
+ *  - An exclusive resource is exempt: requests that use different ones do not wait for each other.
+ *  - A leased resource belongs to a request for one call, and is free otherwise. A leased resource that is passed on (a
+ *    store) stays with its request until another one needs it; it is given away once its request waits for something
+ *    else.
+ *  - A request that needs a resource with another owner joins the thread's one queue. It receives the resource in the
+ *    moment in which that becomes free, before it runs: no request overtakes it, and once it is woken by its grant, it is
+ *    the owner.
  *  - The end of a request has this order: its script, shutdown functions and destructors; the cleaning of its connections,
  *    which it still owns (worker/connections/release.c); the grant to the first in the queue; the wait for its tasks.
  *
@@ -45,9 +47,9 @@
  * The same queue serves two more kinds of waits: for permits, which are interchangeable (the instances of an object of
  * Svc\per_request()), and for locks on files, which php/files/locks.c keeps.
  *
- * The wait of an owner may depend on a request that waits for the owner. So a thing that is *at rest*
+ * The wait of an owner may depend on a request that waits for the owner. So a resource that is *at rest*
  * (worker/connections/at_rest.c: no exchange, result, copy or transaction is under way) may be *lent*: another request
- * owns it until it ends, or until it waits for something else while the thing is at rest and a third request needs it;
+ * owns it until it ends, or until it waits for something else while the resource is at rest and a third request needs it;
  * then it returns to the lender. Which requests a waiting owner lends to depends on the purpose of its wait:
  *
  *      the owner waits for               lends what is at rest
@@ -63,28 +65,29 @@
  *      anything else, and all above      to a request that has waited for a second, if the owner has left no session state:
  *                                        the two may wait for each other through other programs
  *
- * Session state is what the owner has changed in a session and other requests must not see (keeps_state). A thing that is
+ * Session state is what the owner has changed in a session and other requests must not see (keeps_state). A resource that is
  * not at rest is not lent; the wait of one request is refused instead (graph.h).
  *
  * Invariants.
- *  1. A thing has at most one owner, a request that has begun and not ended: the end of a request releases everything,
+ *  1. A resource has at most one owner, a request that has begun and not ended: the end of a request releases everything,
  *     however it ends (shim_owned_release_all), and so does the loss of its stack.
- *  2. Whenever a script's code runs, no free thing and no free permit has a waiter, and no request is in a deadlock that
+ *  2. Whenever a script's code runs, no free resource and no free permit has a waiter, and no request is in a deadlock that
  *     could be resolved.
  *  3. A waiter is in the queue exactly while it is parked. Its wait ends by its grant, its refusal, the destruction of the
- *     thing, its time limit or its cancellation, whichever comes first.
- *  4. A thing is lent only once at a time: the borrower does not lend it on, but returns it.
- *  5. This code does not allocate memory, poll or throw, and does not know what the things are.
+ *     resource, its time limit or its cancellation, whichever comes first.
+ *  4. A resource is lent only once at a time: the borrower does not lend it on, but returns it.
+ *  5. This code does not allocate memory, poll or throw, and does not know what the resources are.
  *
  * All state is thread-local, as fibers are. */
 
-/* A thing that one request at a time uses. Embedded in the user's record of it; initially all zero, except `is_leased`. */
+/* A resource that one request at a time uses. Embedded in the user's record of it; initially all zero, except
+ * `is_leased`. */
 typedef struct shim_owned {
     /* The running request that has opened it, or that leases it. */
     shim_fiber *owner;
     bool is_leased;
     bool is_exclusive;
-    /* A lease that lasts until another request needs the thing. */
+    /* A lease that lasts until another request needs the resource. */
     bool is_passed_on;
     /* Whether it is at rest is unknown: its bytes are of a protocol that svc does not follow. */
     bool is_unknown;
@@ -97,7 +100,7 @@ typedef struct shim_owned {
     unsigned uses;
     /* A bailout has skipped the rest of a call. */
     bool is_broken;
-    /* Among the things with an owner. */
+    /* Among the resources with an owner. */
     LIST_ENTRY(shim_owned) link;
 } shim_owned;
 
@@ -115,7 +118,7 @@ typedef struct shim_file_lock {
 } shim_file_lock;
 
 typedef enum shim_acquisition {
-    /* The request has the thing. */
+    /* The request has the resource. */
     SHIM_ACQUIRED = 0,
     /* The wait would be a deadlock, and the request is the youngest one whose refusal resolves it. */
     SHIM_ACQUIRE_DEADLOCK,
@@ -123,13 +126,13 @@ typedef enum shim_acquisition {
     SHIM_ACQUIRE_WOULD_BLOCK,
     /* The request may no longer wait: its time limit has expired, or it is a cancelled task. */
     SHIM_ACQUIRE_EXPIRED,
-    /* The thing was destroyed. */
+    /* The resource was destroyed. */
     SHIM_ACQUIRE_DESTROYED,
 } shim_acquisition;
 
-/* Waits until the running request may use the thing, and makes the request its owner. The caller keeps the thing's memory
- * in place until this returns. */
-shim_acquisition shim_owned_acquire(shim_owned *thing);
+/* Waits until the running request may use the resource, and makes the request its owner. The caller keeps the resource's
+ * memory in place until this returns. */
+shim_acquisition shim_owned_acquire(shim_owned *resource);
 /* Waits for a permit. The request must not wait again before shim_permit_is_held reports that it holds the permit. */
 shim_acquisition shim_permit_acquire(shim_permits *permits);
 /* Releases a permit to its first waiter. */
@@ -156,23 +159,23 @@ extern bool (*shim_file_lock_is_held)(const shim_fiber *fiber, const shim_file_l
 typedef void shim_deadlock_thrower(const char *message);
 extern shim_deadlock_thrower *shim_deadlock_throw;
 
-/* Questions about things; set by worker/connections/at_rest.c. `thing` is one that the request owns, or the placeholder
- * for all connections of the shared owner. */
+/* Questions about resources; set by worker/connections/at_rest.c. `resource` is one that the request owns, or the
+ * placeholder for all connections of the shared owner. */
 typedef struct shim_owned_callbacks {
     /* Whether another request may use it now. */
-    bool (*is_at_rest)(const shim_owned *thing, const shim_fiber *owner);
+    bool (*is_at_rest)(const shim_owned *resource, const shim_fiber *owner);
     /* Whether the owner has left state on it that other requests must not see, even at rest. */
-    bool (*keeps_state)(const shim_owned *thing, const shim_fiber *owner);
+    bool (*keeps_state)(const shim_owned *resource, const shim_fiber *owner);
     /* The owner has lost it, and has nothing left to clean up on it. */
-    void (*is_left)(const shim_owned *thing, const shim_fiber *owner);
+    void (*is_left)(const shim_owned *resource, const shim_fiber *owner);
 } shim_owned_callbacks;
 extern shim_owned_callbacks shim_owned_callback;
 /* Whether the running request may use it without waiting. Does not change the owner. */
-bool shim_owned_is_free(const shim_owned *thing);
+bool shim_owned_is_free(const shim_owned *resource);
 /* Releases it (the lease ended, or it turned out to be shared) and wakes its next waiter. */
-void shim_owned_release(shim_owned *thing);
-/* Removes a thing that is about to be destroyed; its waiters get SHIM_ACQUIRE_DESTROYED. */
-void shim_owned_forget(shim_owned *thing);
+void shim_owned_release(shim_owned *resource);
+/* Removes a resource that is about to be destroyed; its waiters get SHIM_ACQUIRE_DESTROYED. */
+void shim_owned_forget(shim_owned *resource);
 /* Releases everything that the request owns. */
 void shim_owned_release_all(const shim_fiber *fiber);
 /* The same, but keeps leases, whose calls are still in progress. */
@@ -183,37 +186,37 @@ void shim_wait_queue_install(void);
 
 /* ---- Owners, without regard to waiters (ownership.c) ---- */
 
-/* Returns the request that has the thing, alone or as the shared owner; NULL if it is free. */
-shim_fiber *shim_owner_of(const shim_owned *thing);
-/* Makes the request the individual owner of a thing that had none. */
-void shim_owner_set(shim_owned *thing, shim_fiber *fiber);
-/* Excludes a thing that the running request has opened from those of the shared owner, once it is free. */
-void shim_owner_set_exclusive(shim_owned *thing);
+/* Returns the request that has the resource, alone or as the shared owner; NULL if it is free. */
+shim_fiber *shim_owner_of(const shim_owned *resource);
+/* Makes the request the individual owner of a resource that had none. */
+void shim_owner_set(shim_owned *resource, shim_fiber *fiber);
+/* Excludes a resource that the running request has opened from those of the shared owner, once it is free. */
+void shim_owner_set_exclusive(shim_owned *resource);
 /* Whether the request has opened anything that would pass to the shared owner. */
 bool shim_owner_has_opened(const shim_fiber *fiber);
-/* Returns the placeholder for all things with a shared owner. */
+/* Returns the placeholder for all resources with a shared owner. */
 shim_owned *shim_owner_shared(void);
 /* Whether the shared owner has used something of unknown state. */
 bool shim_owner_shared_is_unknown(void);
 void shim_owner_shared_set_unknown(bool is_unknown);
-/* Whether the thing, or the shared ownership that it is part of, is lent. */
-bool shim_owner_is_borrower(const shim_owned *thing);
+/* Whether the resource, or the shared ownership that it is part of, is lent. */
+bool shim_owner_is_borrower(const shim_owned *resource);
 
 /* The remaining functions are for wait_queue.c.
  *
- * Gives a free thing to the request, as the shared owner unless the thing is leased or exclusive. */
-void shim_owner_grant(shim_owned *thing, shim_fiber *fiber);
-/* Notes that the owner uses the thing. */
-void shim_owner_note_use(const shim_owned *thing);
-/* Lends the thing, which is at rest. */
-void shim_owner_lend(shim_owned *thing, shim_fiber *owner, shim_fiber *borrower);
-/* Takes the thing from its owner. A borrowed one returns to its lender, unless the lender has ended. */
-void shim_owner_take_back(shim_owned *thing);
-/* Takes the thing from its owner and from its lender. */
-void shim_owner_remove(shim_owned *thing);
-/* Takes all things from a request that ends, leases only if `with_leases`. Returns whether there were any. */
+ * Gives a free resource to the request, as the shared owner unless the resource is leased or exclusive. */
+void shim_owner_grant(shim_owned *resource, shim_fiber *fiber);
+/* Notes that the owner uses the resource. */
+void shim_owner_note_use(const shim_owned *resource);
+/* Lends the resource, which is at rest. */
+void shim_owner_lend(shim_owned *resource, shim_fiber *owner, shim_fiber *borrower);
+/* Takes the resource from its owner. A borrowed one returns to its lender, unless the lender has ended. */
+void shim_owner_take_back(shim_owned *resource);
+/* Takes the resource from its owner and from its lender. */
+void shim_owner_remove(shim_owned *resource);
+/* Takes all resources from a request that ends, leases only if `with_leases`. Returns whether there were any. */
 bool shim_owner_end(const shim_fiber *fiber, bool with_leases);
-/* Takes all things from their owners. */
+/* Takes all resources from their owners. */
 void shim_owners_forget(void);
 
 /* ---- Sockets (sockets.c) ---- */
@@ -227,10 +230,10 @@ void shim_owners_forget(void);
  * What it guarantees. A socket that a connection uses has the owner of the connection; connections that share one
  * (persistent ones, however a script names them) have one common owner. Any other stream socket belongs to the running
  * request that connected it, or used it first, until that request ends; the rest belong to the shared owner (ownership.c),
- * unless they are exclusive. A call of a known library that sends or receives waits until its request owns the socket, inside
- * calls on connections, too. So between the first byte that a request sends on a socket and the end of the request, no
- * other request of the thread sends or receives on that socket: it may wait for long, but it never receives data that was
- * meant for another request.
+ * unless they are exclusive. A call of a known library that sends or receives waits until its request owns the socket,
+ * inside calls on connections, too. So between the first byte that a request sends on a socket and the end of the
+ * request, no other request of the thread sends or receives on that socket: it may wait for long, but it never receives
+ * data that was meant for another request.
  *
  * What it does not guarantee. It sees calls of the libraries in worker/hooks/callers.c only: not those of unlisted
  * extensions, and not those of OpenSSL. For PHP's own TLS streams, worker/connections/streams.c asks before OpenSSL is
@@ -281,14 +284,14 @@ void shim_sockets_forget(void);
 
 typedef struct shim_use shim_use;
 
-/* Begins a call on the thing on the running stack; NULL stands for a call that concerns no such thing, made inside one that
- * does. Returns NULL if out of memory. */
-shim_use *shim_use_begin(shim_owned *thing);
+/* Begins a call on the resource on the running stack; NULL stands for a call that concerns no such resource, made inside
+ * one that does. Returns NULL if out of memory. */
+shim_use *shim_use_begin(shim_owned *resource);
 /* Ends the use, on the same stack. */
 void shim_use_end(shim_use *use);
-/* Called when a use of a thing has ended in any way: may free the thing. Set by worker/connections/calls.c. */
-extern void (*shim_use_is_over)(shim_owned *thing);
-/* Returns the thing of the innermost call on the running stack; NULL if there is none. */
+/* Called when a use of a resource has ended in any way: may free the resource. Set by worker/connections/calls.c. */
+extern void (*shim_use_is_over)(shim_owned *resource);
+/* Returns the resource of the innermost call on the running stack; NULL if there is none. */
 shim_owned *shim_use_here(void);
 /* Ends the uses on the running stack whose ends bailouts have skipped. */
 void shim_uses_recover(void);

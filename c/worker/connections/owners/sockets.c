@@ -107,7 +107,7 @@ static void inherit(note *one)
     }
 }
 
-/* Returns the thing whose owner may use the socket. */
+/* Returns the resource whose owner may use the socket. */
 static shim_owned *owned_of(note *one)
 {
     return one->connection != NULL && !one->is_shared ? one->connection : &one->socket;

@@ -6,7 +6,7 @@
 #include <sys/queue.h>
 
 struct shim_use {
-    shim_owned *thing;
+    shim_owned *resource;
     /* The stack, and the position on it. */
     zend_fiber_context *stack;
     const char *position;
@@ -26,7 +26,7 @@ int shim_uses_handle(void)
 /* The uses of the thread. */
 static __thread LIST_HEAD(, shim_use) all;
 
-void (*shim_use_is_over)(shim_owned *used_thing);
+void (*shim_use_is_over)(shim_owned *used_resource);
 
 static shim_use *innermost_of(const zend_fiber_context *stack)
 {
@@ -37,14 +37,14 @@ static shim_use *innermost_of(const zend_fiber_context *stack)
 static void take_off(zend_fiber_context *stack, bool was_skipped)
 {
     shim_use *use = innermost_of(stack);
-    shim_owned *thing = use->thing;
+    shim_owned *resource = use->resource;
     stack->reserved[handle] = use->outer;
     LIST_REMOVE(use, link);
     free(use);
-    if (thing != NULL) {
-        thing->uses--;
-        thing->is_broken = thing->is_broken || was_skipped;
-        shim_use_is_over(thing);
+    if (resource != NULL) {
+        resource->uses--;
+        resource->is_broken = resource->is_broken || was_skipped;
+        shim_use_is_over(resource);
     }
 }
 
@@ -57,7 +57,7 @@ static void recover(zend_fiber_context *stack, const char *position)
     }
 }
 
-zend_never_inline shim_use *shim_use_begin(shim_owned *thing)
+zend_never_inline shim_use *shim_use_begin(shim_owned *resource)
 {
     zend_fiber_context *stack = EG(current_fiber_context);
     const char *position = __builtin_frame_address(0);
@@ -67,15 +67,15 @@ zend_never_inline shim_use *shim_use_begin(shim_owned *thing)
         return NULL;
     }
     *use = (shim_use){
-        .thing = thing,
+        .resource = resource,
         .stack = stack,
         .position = position,
         .outer = innermost_of(stack),
     };
     LIST_INSERT_HEAD(&all, use, link);
     stack->reserved[handle] = use;
-    if (thing != NULL) {
-        thing->uses++;
+    if (resource != NULL) {
+        resource->uses++;
     }
     return use;
 }
@@ -93,7 +93,7 @@ void shim_use_end(shim_use *use)
 shim_owned *shim_use_here(void)
 {
     const shim_use *use = handle >= 0 && EG(current_fiber_context) != NULL ? innermost_of(EG(current_fiber_context)) : NULL;
-    return use != NULL ? use->thing : NULL;
+    return use != NULL ? use->resource : NULL;
 }
 
 zend_never_inline void shim_uses_recover(void)
@@ -105,12 +105,12 @@ void shim_uses_forget(void)
 {
     while (!LIST_EMPTY(&all)) {
         shim_use *use = LIST_FIRST(&all);
-        shim_owned *thing = use->thing;
+        shim_owned *resource = use->resource;
         LIST_REMOVE(use, link);
         free(use);
-        if (thing != NULL) {
-            thing->uses--;
-            shim_use_is_over(thing);
+        if (resource != NULL) {
+            resource->uses--;
+            shim_use_is_over(resource);
         }
     }
 }

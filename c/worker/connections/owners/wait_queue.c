@@ -1,4 +1,5 @@
-/* Acquisition: the queue of the requests that wait, for things, permits, locks and tasks. owners.h has the states and invariants.
+/* Acquisition: the queue of the requests that wait, for resources, permits, locks and tasks. owners.h has the states and
+ * invariants.
  *
  * One file, because three decisions are about the same queue: which waiter is next, what an owner lends it, and how a
  * deadlock among them ends. */
@@ -19,7 +20,7 @@ typedef struct waiter {
     shim_blocked blocked;
     shim_fiber *fiber;
     /* It waits for one of these; the others are NULL. */
-    shim_owned *thing;
+    shim_owned *resource;
     const shim_permits *permits;
     const shim_file_lock *lock;
     const shim_awaited_tasks *tasks;
@@ -45,9 +46,9 @@ shim_deadlock_thrower *shim_deadlock_throw;
 /* ---- lending ---- */
 
 /* Whether the running request owns it, exclusively or as the shared owner. */
-static bool is_owned_here(const shim_owned *thing)
+static bool is_owned_here(const shim_owned *resource)
 {
-    return shim_running != NULL && shim_owner_of(thing) == shim_running;
+    return shim_running != NULL && shim_owner_of(resource) == shim_running;
 }
 
 static bool are_tasks_of_one_request(const shim_fiber *one, const shim_fiber *other)
@@ -71,8 +72,8 @@ static bool leads_outside(const shim_fiber *fiber, unsigned steps)
         return false;
     }
     const waiter *one = waiter_of(fiber->blocked);
-    if (one->thing != NULL) {
-        return leads_outside(shim_owner_of(one->thing), steps - 1);
+    if (one->resource != NULL) {
+        return leads_outside(shim_owner_of(one->resource), steps - 1);
     }
     if (one->lock == NULL) {
         return false;
@@ -92,7 +93,7 @@ static bool waits_for_session(const shim_fiber *fiber)
     return one != NULL && one->lock != NULL && one->lock->is_session;
 }
 
-/* Whether the parked owner leaves a thing at rest to the waiter. */
+/* Whether the parked owner leaves a resource at rest to the waiter. */
 static bool lends_to(const shim_fiber *owner, const waiter *one)
 {
     switch (owner->wait_set->purpose) {
@@ -105,54 +106,54 @@ static bool lends_to(const shim_fiber *owner, const waiter *one)
         }
         break;
     case SHIM_WAITS_FOR_TIME:
-        if (owner->is_at_store && one->fiber->has_used_store && !shim_owned_callback.keeps_state(one->thing, owner)) {
+        if (owner->is_at_store && one->fiber->has_used_store && !shim_owned_callback.keeps_state(one->resource, owner)) {
             return true;
         }
         break;
     case SHIM_WAITS_TO_ACQUIRE:
         if (leads_outside(owner, STEPS_MAX) &&
-            (one->is_overdue || waits_for_session(owner) || !shim_owned_callback.keeps_state(one->thing, owner))) {
+            (one->is_overdue || waits_for_session(owner) || !shim_owned_callback.keeps_state(one->resource, owner))) {
             return true;
         }
         break;
     default:
         break;
     }
-    return one->is_overdue && !shim_owned_callback.keeps_state(one->thing, owner);
+    return one->is_overdue && !shim_owned_callback.keeps_state(one->resource, owner);
 }
 
-/* Grants the thing if it is free, or if its owner lends it. Returns whether the request now owns it. */
+/* Grants the resource if it is free, or if its owner lends it. Returns whether the request now owns it. */
 static bool try_grant(const waiter *one)
 {
-    shim_owned *thing = one->thing;
+    shim_owned *resource = one->resource;
     for (;;) {
-        shim_fiber *owner = shim_owner_of(thing);
+        shim_fiber *owner = shim_owner_of(resource);
         if (owner == NULL) {
-            shim_owner_grant(thing, one->fiber);
+            shim_owner_grant(resource, one->fiber);
             return true;
         }
         if (owner == one->fiber) {
             return true;
         }
-        const bool is_left = thing->is_passed_on || (thing->is_lent && thing->owner == owner);
+        const bool is_left = resource->is_passed_on || (resource->is_lent && resource->owner == owner);
         if (owner->phase != SHIM_PHASE_PARKED || !(is_left || lends_to(owner, one)) ||
-            !shim_owned_callback.is_at_rest(thing, owner)) {
+            !shim_owned_callback.is_at_rest(resource, owner)) {
             return false;
         }
         if (!is_left) {
-            shim_owner_lend(thing, owner, one->fiber);
+            shim_owner_lend(resource, owner, one->fiber);
             return true;
         }
-        shim_owned_callback.is_left(thing, owner);
-        shim_owner_take_back(thing);
+        shim_owned_callback.is_left(resource, owner);
+        shim_owner_take_back(resource);
     }
 }
 
-bool shim_owned_is_free(const shim_owned *thing)
+bool shim_owned_is_free(const shim_owned *resource)
 {
-    const shim_fiber *owner = shim_owner_of(thing);
+    const shim_fiber *owner = shim_owner_of(resource);
     return owner == NULL || owner == shim_running ||
-           (thing->is_passed_on && owner->phase == SHIM_PHASE_PARKED && shim_owned_callback.is_at_rest(thing, owner));
+           (resource->is_passed_on && owner->phase == SHIM_PHASE_PARKED && shim_owned_callback.is_at_rest(resource, owner));
 }
 
 /* ---- the queue ---- */
@@ -184,28 +185,28 @@ static void end_wait(waiter *one, shim_acquisition result)
     }
 }
 
-/* Gives free things to their waiters, in the order of the queue. Walks the whole queue: the end of an owner frees several
- * things at once. */
-static void grant_free_things(void)
+/* Gives free resources to their waiters, in the order of the queue. Walks the whole queue: the end of an owner frees several
+ * resources at once. */
+static void grant_free_resources(void)
 {
     shim_blocked *next = NULL;
     for (shim_blocked *blocked = waiting.first; blocked != NULL; blocked = next) {
         waiter *one = waiter_of(blocked);
         next = blocked->next;
-        if (one->thing != NULL && try_grant(one)) {
+        if (one->resource != NULL && try_grant(one)) {
             end_wait(one, SHIM_ACQUIRED);
         }
     }
 }
 
 /* The request is about to wait: gives what it leaves meanwhile to other requests. */
-static void grant_things_of(const shim_fiber *fiber)
+static void grant_resources_of(const shim_fiber *fiber)
 {
     shim_blocked *next = NULL;
     for (shim_blocked *blocked = waiting.first; blocked != NULL; blocked = next) {
         waiter *one = waiter_of(blocked);
         next = blocked->next;
-        if (one->thing != NULL && shim_owner_of(one->thing) == fiber && try_grant(one)) {
+        if (one->resource != NULL && shim_owner_of(one->resource) == fiber && try_grant(one)) {
             end_wait(one, SHIM_ACQUIRED);
         }
     }
@@ -265,29 +266,29 @@ static bool can_go_on(const shim_queue *queue, const shim_blocked *blocked)
     if (one->lock != NULL) {
         return may_get_lock(queue, one);
     }
-    return one->thing != NULL ? !is_stuck(shim_owner_of(one->thing)) : may_get_permit(queue, one->permits);
+    return one->resource != NULL ? !is_stuck(shim_owner_of(one->resource)) : may_get_permit(queue, one->permits);
 }
 
 static bool can_borrow(const shim_queue *queue, const shim_blocked *blocked)
 {
     (void)queue;
     const waiter *one = waiter_of(blocked);
-    const shim_fiber *owner = one->thing != NULL ? shim_owner_of(one->thing) : NULL;
-    return owner != NULL && owner != one->fiber && is_stuck(owner) && shim_owned_callback.is_at_rest(one->thing, owner);
+    const shim_fiber *owner = one->resource != NULL ? shim_owner_of(one->resource) : NULL;
+    return owner != NULL && owner != one->fiber && is_stuck(owner) && shim_owned_callback.is_at_rest(one->resource, owner);
 }
 
 static void lend_to(const waiter *one)
 {
-    shim_fiber *owner = shim_owner_of(one->thing);
-    if (one->thing->is_lent && one->thing->owner == owner) {
-        shim_owned_callback.is_left(one->thing, owner);
-        shim_owner_take_back(one->thing);
-        owner = shim_owner_of(one->thing);
+    shim_fiber *owner = shim_owner_of(one->resource);
+    if (one->resource->is_lent && one->resource->owner == owner) {
+        shim_owned_callback.is_left(one->resource, owner);
+        shim_owner_take_back(one->resource);
+        owner = shim_owner_of(one->resource);
     }
     if (owner == NULL) {
-        shim_owner_grant(one->thing, one->fiber);
+        shim_owner_grant(one->resource, one->fiber);
     } else if (owner != one->fiber) {
-        shim_owner_lend(one->thing, owner, one->fiber);
+        shim_owner_lend(one->resource, owner, one->fiber);
     }
 }
 
@@ -334,7 +335,7 @@ static int64_t overdue_at(int64_t now)
 static bool park(waiter *own, int64_t since)
 {
     shim_wait_set set = {
-        .awaits_grant = true, .deadline = own->thing != NULL ? overdue_at(since) : 0, .purpose = SHIM_WAITS_TO_ACQUIRE};
+        .awaits_grant = true, .deadline = own->resource != NULL ? overdue_at(since) : 0, .purpose = SHIM_WAITS_TO_ACQUIRE};
     for (;;) {
         const shim_woken_by by = shim_park(&set).by;
         if (by != SHIM_WOKEN_BY_TIME || !own->is_queued || set.deadline == 0 || is_past_limit(shim_now())) {
@@ -367,18 +368,18 @@ static shim_acquisition wait_for(waiter *own)
     if (!has_waited) {
         return SHIM_ACQUIRE_WOULD_BLOCK;
     }
-    if (own->thing != NULL && own->result != SHIM_ACQUIRE_DEADLOCK) {
+    if (own->resource != NULL && own->result != SHIM_ACQUIRE_DEADLOCK) {
         count_wait(since);
     }
     return own->result;
 }
 
-shim_acquisition shim_owned_acquire(shim_owned *thing)
+shim_acquisition shim_owned_acquire(shim_owned *resource)
 {
-    waiter own = {.fiber = shim_running, .thing = thing};
-    const bool is_here = is_owned_here(thing) || try_grant(&own);
+    waiter own = {.fiber = shim_running, .resource = resource};
+    const bool is_here = is_owned_here(resource) || try_grant(&own);
     const shim_acquisition result = is_here ? SHIM_ACQUIRED : wait_for(&own);
-    shim_owner_note_use(thing);
+    shim_owner_note_use(resource);
     return result;
 }
 
@@ -453,19 +454,19 @@ shim_woken_by shim_tasks_await(const shim_wait_set *set, const shim_awaited_task
 
 /* ---- the end of an ownership ---- */
 
-void shim_owned_release(shim_owned *thing)
+void shim_owned_release(shim_owned *resource)
 {
-    shim_owner_take_back(thing);
-    grant_free_things();
+    shim_owner_take_back(resource);
+    grant_free_resources();
 }
 
-void shim_owned_forget(shim_owned *thing)
+void shim_owned_forget(shim_owned *resource)
 {
-    shim_owner_remove(thing);
+    shim_owner_remove(resource);
     shim_blocked *next = NULL;
     for (shim_blocked *blocked = waiting.first; blocked != NULL; blocked = next) {
         next = blocked->next;
-        if (waiter_of(blocked)->thing == thing) {
+        if (waiter_of(blocked)->resource == resource) {
             end_wait(waiter_of(blocked), SHIM_ACQUIRE_DESTROYED);
         }
     }
@@ -474,7 +475,7 @@ void shim_owned_forget(shim_owned *thing)
 static void end(const shim_fiber *fiber, bool with_leases)
 {
     if (shim_owner_end(fiber, with_leases)) {
-        grant_free_things();
+        grant_free_resources();
     }
 }
 
@@ -496,6 +497,6 @@ void shim_wait_queue_forget(void)
 
 void shim_wait_queue_install(void)
 {
-    shim_fiber_parks = grant_things_of;
+    shim_fiber_parks = grant_resources_of;
     shim_fiber_is_lost = shim_owned_release_all;
 }
