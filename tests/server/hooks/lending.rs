@@ -53,6 +53,18 @@ function identity(PDO $db): string { return (string) $db->query(is_mysql() ? 'SE
 function look_at_held() { mark('look'); return identity(Held::$db); }
 function look_at_persistent() { mark('look'); return identity(persistent()); }
 function look_at_other_persistent() { mark('look'); return identity(persistent('other')); }
+function hold_held() { ask(); mark('held'); until('go'); return 7; }
+function cancel_a_waiter()
+{
+    $holder = Svc\async(hold_held(...));
+    until('held');
+    $waiter = Svc\async(look_at_held(...));
+    until('look');
+    $waiter->cancel();
+    try { $seen = $waiter->await(); } catch (Svc\Async\Exception $exception) { $seen = $exception::class; }
+    mark('go');
+    return [$seen, $holder->await(), Svc\async(ask(...))->await()];
+}
 function outlast_patience() { Svc\sleep(1.2); return 7; }
 function lock_then_look() { $lock = lock('a'); mark('second'); until('first'); return ask(); }
 function open_then_other() { Held::$db = connect(); ask(); mark('first'); until('second'); $n = ask(Held::$other); Held::$db = null; return $n; }
@@ -374,16 +386,23 @@ fn a_connection_on_which_a_transaction_was_left_open_is_lent_again() {
     });
 }
 
+/// Runs a test with each database server behind a proxy.
+fn with_proxies(test: impl Fn(&TaskSvc, &Proxy)) {
+    for database in [databases::mariadb(), databases::postgres()].into_iter().flatten() {
+        let proxy = Proxy::tcp(database.address());
+        let dsn = database.dsn_on(proxy.address().port());
+        println!("{dsn}");
+        let constants = json!({"DSN": dsn, "USER": USER, "PASSWORD": PASSWORD});
+        let server = server_with(CODE, &constants).set("RUNTIME_HOOKS", "all");
+        test(&server.start_with(Mode::Worker, SHARED), &proxy);
+    }
+}
+
 /// The owner has ended its script and waits for the server to roll its transaction back. A request that borrowed the connection
 /// would write into that exchange.
 #[test]
 fn a_connection_is_not_lent_while_its_owner_resets_it() {
-    for database in [databases::mariadb(), databases::postgres()].into_iter().flatten() {
-        let proxy = Proxy::tcp(database.address());
-        let dsn = database.dsn_on(proxy.address().port());
-        let constants = json!({"DSN": dsn, "USER": USER, "PASSWORD": PASSWORD});
-        let server =
-            server_with(CODE, &constants).set("RUNTIME_HOOKS", "all").start_with(Mode::Worker, SHARED);
+    with_proxies(|server, proxy| {
         let queries = proxy.gate(Direction::ToServer);
         // A persistent connection is the owner's in the first round, and one of the shared ones in the second.
         for (owner, other) in [
@@ -393,7 +412,7 @@ fn a_connection_is_not_lent_while_its_owner_resets_it() {
             ("leave_persistent", "look_at_persistent"),
             ("leave_persistent_and_held", "look_at_other_persistent"),
         ] {
-            println!("{dsn} {owner}");
+            println!("{owner}");
             server.unmark(&["begun", "leave"]);
             let mut owner = server.send(owner, "0");
             server.until("begun");
@@ -401,13 +420,42 @@ fn a_connection_is_not_lent_while_its_owner_resets_it() {
             queries.close();
             server.mark("leave");
             queries.wait_until_held(1);
-            let mut other = looks_in_vain(&server, other, "0");
+            let mut other = looks_in_vain(server, other, "0");
             assert_eq!(server.tell("outlast_patience"), "7");
             queries.open();
             answers(&mut owner, "7");
             answers(&mut other, &format!("{connection:?}"));
         }
-    }
+    });
+}
+
+/// The server does not answer when the end of the owner rolls its transaction back.
+#[test]
+fn a_connection_that_cannot_be_reset_is_closed() {
+    with_proxies(|server, proxy| {
+        let mut owner = server.send("leave_held", "0");
+        server.until("begun");
+        let connection = format!("{:?}", server.lines("begun").remove(0));
+        let queries = proxy.gate(Direction::ToServer);
+        queries.close();
+        server.mark("leave");
+        let mut other = looks_in_vain(server, "look_at_held", "0");
+        answers(&mut owner, "7");
+        assert_like(&other.response().text(), "*Exception: *");
+        queries.open();
+        eventually("a worker with another connection serves", || {
+            let text = server.tell("look_at_held");
+            text != connection && text.starts_with('"')
+        });
+    });
+}
+
+#[test]
+fn a_task_that_waits_for_a_connection_can_be_cancelled() {
+    with_each(|server| {
+        let server = server.clone().entry("Held::$db = connect();").start_with(Mode::Worker, SHARED);
+        assert_eq!(server.tell("cancel_a_waiter"), r#"["Svc\\Async\\CancelledException",7,7]"#);
+    });
 }
 
 #[test]
