@@ -53,6 +53,32 @@ fn files_of_the_shim_are_a_ladder() {
     assert!(circles.is_empty(), "files in a circle:\n{}", circles.join("\n"));
 }
 
+/// The page of the shim states the lines of code of each folder: no folder grows without a word there.
+#[test]
+fn the_size_of_each_folder_is_stated() {
+    let page = fs::read_to_string(root().join("c/README.md")).unwrap();
+    let (_, table) = page.split_once("| folder | lines |").unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut sizes = BTreeMap::new();
+    for (path, source) in shim().iter().filter(|(path, _)| !path.ends_with(".md")) {
+        let folder = path.rsplit_once('/').map_or(path.as_str(), |(folder, _)| folder);
+        let lines = code_of(source).lines().filter(|line| !line.trim().is_empty()).count();
+        *sizes.entry(folder.to_owned()).or_insert(0) += lines;
+    }
+    let mut strange = Vec::new();
+    for row in rows {
+        let cells: Vec<_> = row.split('|').collect();
+        let stated: usize = cells[2].trim().replace(',', "").parse().unwrap();
+        let folders = cells[1].split('`').skip(1).step_by(2);
+        let counted: usize = folders.map(|folder| sizes.remove(folder).unwrap_or(0)).sum();
+        if counted > stated || counted + stated / 20 + 20 < stated {
+            strange.push(format!("{}: {counted} lines, stated are {stated}", cells[1].trim()));
+        }
+    }
+    assert!(sizes.is_empty(), "c/README.md lacks {sizes:?}");
+    assert!(strange.is_empty(), "{}", strange.join("\n"));
+}
+
 #[test]
 fn folders_of_the_shim_are_a_ladder() {
     let circles = circles(&between_folders(&arrows(&shim())));
