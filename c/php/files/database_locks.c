@@ -170,9 +170,24 @@ static void forget_table(void)
     pthread_mutex_unlock(&mutex);
 }
 
+static const char *const libraries[] = {"libsqlite3.so.0"};
+
+/* SQLite counts the memory that the process uses, under one mutex for all threads: a request of Drupal takes it ten thousand
+ * times, and workers wait for each other there. Only heap limits, which scripts cannot set, depend on the count. Call before
+ * the first use of SQLite. */
+static void stop_counting_memory(void)
+{
+    enum { SQLITE_CONFIG_MEMSTATUS = 9 };
+    int (*const configure)(int, ...) =
+        (__typeof__(configure))shim_library(SHIM_SLOT, "sqlite3_config", libraries, SHIM_COUNT(libraries));
+    if (configure != NULL) {
+        (void)configure(SQLITE_CONFIG_MEMSTATUS, 0);
+    }
+}
+
 void shim_database_locks_install(void)
 {
-    static const char *const libraries[] = {"libsqlite3.so.0"};
+    stop_counting_memory();
     sqlite3_vfs *(*const find)(const char *) =
         (__typeof__(find))shim_library(SHIM_SLOT, "sqlite3_vfs_find", libraries, SHIM_COUNT(libraries));
     sqlite3_vfs *const vfs = find != NULL ? find("unix") : NULL;

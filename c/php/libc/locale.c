@@ -67,6 +67,14 @@ static char *all_names(locale_t locale)
     return same ? (char *)first : text;
 }
 
+/* Returns the answer to setlocale(category, NULL). */
+static char *names_of(locale_t locale, int category)
+{
+    return locale == LC_GLOBAL_LOCALE ? NEXT(setlocale)(category, NULL)
+           : category == LC_ALL       ? all_names(locale)
+                                      : (char *)locale_name(locale, category);
+}
+
 static int mask_of(int category)
 {
     if (category == LC_ALL) {
@@ -86,26 +94,26 @@ char *setlocale(int category, const char *name)
     if (shim_current == NULL || mask == 0) {
         return NEXT(setlocale)(category, name);
     }
-    const locale_t now = current_locale();
-    if (name == NULL && now == LC_GLOBAL_LOCALE) {
-        return NEXT(setlocale)(category, NULL);
+    const locale_t now = current_locale(), former = shim_locale.own;
+    char *current = names_of(now, category);
+    /* As in libc, the name that it has already changes nothing: applications set and restore locales often. */
+    if (name == NULL || (current != NULL && strcmp(current, name) == 0)) {
+        return current;
     }
-    if (name != NULL) {
-        const locale_t base = duplocale(now), former = shim_locale.own;
-        const locale_t next = base != NULL ? newlocale(mask, name, base) : NULL;
-        if (next == NULL) {
-            if (base != NULL) {
-                freelocale(base);
-            }
-            return NULL;
+    const locale_t base = duplocale(now);
+    const locale_t next = base != NULL ? newlocale(mask, name, base) : NULL;
+    if (next == NULL) {
+        if (base != NULL) {
+            freelocale(base);
         }
-        shim_locale.own = next;
-        shim_locale_apply();
-        if (former != NULL) {
-            freelocale(former);
-        }
+        return NULL;
     }
-    return category == LC_ALL ? all_names(current_locale()) : (char *)locale_name(current_locale(), category);
+    shim_locale.own = next;
+    shim_locale_apply();
+    if (former != NULL) {
+        freelocale(former);
+    }
+    return names_of(next, category);
 }
 
 /* ---- requests ---- */

@@ -106,6 +106,18 @@ function others_protocols(string $n): int
 }
 ";
 
+/// The expected answers are those of libc's `setlocale()`, with only the locales `C` and `C.utf8`.
+const LOCALES: &str = r#"
+function locales(string $n): array
+{
+    $all = 'LC_CTYPE=C.utf8;LC_NUMERIC=C;LC_TIME=C;LC_COLLATE=C;LC_MONETARY=C;LC_MESSAGES=C.utf8;LC_PAPER=C;LC_NAME=C;LC_ADDRESS=C;LC_TELEPHONE=C;LC_MEASUREMENT=C;LC_IDENTIFICATION=C';
+    $calls = [[LC_ALL, 'C'], [LC_MESSAGES, '0'], [LC_MESSAGES, 'C'], [LC_MESSAGES, 'C.utf8'], [LC_MESSAGES, 'C.utf8'], [LC_MESSAGES, 'none'],
+        [LC_CTYPE, 'C.utf8'], [LC_ALL, '0'], [LC_ALL, $all], [LC_ALL, 'C.utf8'], [LC_ALL, 'C.utf8'], [LC_ALL, $all], [LC_CTYPE, '0'], [LC_TIME, '0']];
+    $answers = array_map(fn ($call) => str_replace($all, 'both', (string) setlocale(...$call)), $calls);
+    return [...$answers, mb_strlen(escapeshellarg("\u{e9}"), 'UTF-8')];
+}
+"#;
+
 const CPU_TIME: &str = r"
 function used(): int { $used = getrusage(); return $used['ru_utime.tv_sec'] * 1000 + intdiv($used['ru_utime.tv_usec'], 1000); }
 function burns(string $n): void
@@ -188,6 +200,20 @@ fn requests_begin_with_the_text_domain_of_the_boot_script() {
         assert_eq!(running.tell("names_none"), FRUIT);
         assert_eq!(running.tell("names_colour"), COLOUR);
     }
+}
+
+#[test]
+fn locales_are_answered_as_by_libc() {
+    TaskServer::new(LOCALES).in_each_mode(|running| {
+        for place in PLACES {
+            for _ in 0..2 {
+                assert_eq!(
+                    running.tell(&format!("locales{place}")),
+                    r#"["C","C","C","C.utf8","C.utf8","","C.utf8","both","both","C.utf8","C.utf8","both","C.utf8","C",3]"#
+                );
+            }
+        }
+    });
 }
 
 #[test]
