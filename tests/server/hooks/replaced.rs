@@ -234,7 +234,7 @@ fn an_easy_handle_leaves_its_multi_handle_when_that_is_freed() {
     answers(&mut one, "true");
 }
 
-/// The transaction of a connection that no object has is found all the same.
+/// The transaction of a connection is found although no object has it.
 #[test]
 fn a_transaction_of_pg_pconnect_is_kept_without_an_object() {
     let Some(pg) = databases::postgres() else { return };
