@@ -121,7 +121,7 @@ static bool is_restless(const shim_connection *one, const void *of)
 static bool is_stateful(const shim_connection *one, const void *of)
 {
     const part *part = of;
-    return one->stateful_for == part->owner->context.serial && is_part(one, part);
+    return one->session_state_request == part->owner->context.serial && is_part(one, part);
 }
 
 static bool is_left_by(const shim_connection *one, const void *of)
@@ -205,13 +205,13 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
         return false;
     }
     if ((effects & SHIM_LEAVES_STATE) != 0) {
-        const bool is_only_try = (effects & SHIM_TRIES_LOCK) != 0 && root->stateful_for != fiber->context.serial;
-        root->tries_lock_for = is_only_try ? fiber->context.serial : 0;
+        const bool is_only_try = (effects & SHIM_TRIES_LOCK) != 0 && root->session_state_request != fiber->context.serial;
+        root->lock_attempt_request = is_only_try ? fiber->context.serial : 0;
         root->was_unlocked = was_unlocked;
-        root->stateful_for = fiber->context.serial;
+        root->session_state_request = fiber->context.serial;
         subject->has_unread_try = (effects & SHIM_TRIES_LOCK) != 0;
     }
-    root->identified_for = (effects & SHIM_LEAVES_ID) != 0 ? fiber->context.serial : root->identified_for;
+    root->last_id_request = (effects & SHIM_LEAVES_ID) != 0 ? fiber->context.serial : root->last_id_request;
     return true;
 }
 
@@ -264,18 +264,18 @@ static void note_lock(shim_connection *root, shim_connection *statement, const z
     statement->has_unread_try = false;
     const uint64_t request = shim_running_serial();
     /* With FETCH_FUNC, which has a second argument, the value is that of the callback. */
-    if (root->tries_lock_for == request && ZEND_CALL_NUM_ARGS(execute_data) <= 1 && is_refusal(result)) {
-        root->stateful_for = 0;
+    if (root->lock_attempt_request == request && ZEND_CALL_NUM_ARGS(execute_data) <= 1 && is_refusal(result)) {
+        root->session_state_request = 0;
         root->locked_by = root->was_unlocked && root->locked_by == request ? 0 : root->locked_by;
     }
-    root->tries_lock_for = 0;
+    root->lock_attempt_request = 0;
 }
 
 void shim_rest_note_rows(shim_connection *root, shim_connection *subject, const zend_execute_data *execute_data,
                          const zval *result)
 {
     note_fetched(execute_data, result);
-    if (root->tries_lock_for != 0) {
+    if (root->lock_attempt_request != 0) {
         note_lock(root, subject, execute_data, result);
     }
 }

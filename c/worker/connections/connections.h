@@ -97,11 +97,11 @@ typedef struct shim_connection {
     bool is_persistent;
     /* Serial numbers of the request that has changed the session's state (statements.c), and of the one that has generated
      * the session's last ID (last_ids.c). */
-    uint64_t stateful_for;
-    uint64_t identified_for;
+    uint64_t session_state_request;
+    uint64_t last_id_request;
     /* The request whose only change of the session is an attempt to acquire a lock, the outcome of which it has not
      * fetched; and whether `locked_by` was 0 before the attempt. */
-    uint64_t tries_lock_for;
+    uint64_t lock_attempt_request;
     bool was_unlocked;
     /* The figures of requests that have lent the connection (statement_status.c). */
     shim_kept *kept;

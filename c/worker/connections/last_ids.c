@@ -54,14 +54,14 @@ static void restore_id(shim_connection *connection, shim_saved_figures *of)
     (void)snprintf(statement, sizeof(statement), "SET LAST_INSERT_ID = @svc_id_%u", of->id_kept_in);
     of->id_kept_in = 0;
     execute_aside(connection, statement);
-    connection->identified_for = of->kept.request;
+    connection->last_id_request = of->kept.request;
 }
 
 /* Saves the session's last ID for its request, before the next statement replaces it. */
 static void save_id_of_other(shim_connection *connection, uint64_t request)
 {
     shim_saved_figures *other =
-        connection->identified_for != request ? shim_figures_of(connection, connection->identified_for) : NULL;
+        connection->last_id_request != request ? shim_figures_of(connection, connection->last_id_request) : NULL;
     if (other == NULL) {
         return;
     }

@@ -196,7 +196,11 @@ static void end_silence(shim_fiber *fiber, const silence *before)
     if (fiber != NULL) {
         fiber->context.is_task = before->is_task;
     }
-    zend_set_timeout(EG(timeout_seconds), 1);
+    /* Without a limit, neither of these functions of Zend touches the timer. */
+    const zend_long limit = EG(timeout_seconds);
+    EG(timeout_seconds) = CLEANING_SECONDS;
+    zend_unset_timeout();
+    zend_set_timeout(limit, 1);
 }
 
 static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_checkpoint *here)

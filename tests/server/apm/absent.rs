@@ -28,8 +28,11 @@ const REPLACED: [&str; 18] = [
     "https",
 ];
 
-/// A method of a database that the server replaces in every mode: a persistent connection takes no callback.
-const ALWAYS_REPLACED: &str = "pdo\\pgsql::setnoticecallback";
+/// Returns whether the server replaces a method of a database in every mode: a persistent connection takes no callback, and is
+/// not constructed again.
+fn is_always_replaced(name: &str) -> bool {
+    name == "pdo\\pgsql::setnoticecallback" || (name.starts_with("pdo") && name.ends_with("::__construct"))
+}
 
 /// Returns whether a function becomes a span with `apm`, or sets what such a call sends.
 fn is_a_client_s(name: &str) -> bool {
@@ -65,7 +68,7 @@ fn handlers_are_replaced_only_with_the_plugin() {
         // Workers track connections of databases and Redis without `apm`.
         let is_apm_s = |name: &&String| {
             is_a_client_s(name)
-                && *name != ALWAYS_REPLACED
+                && !is_always_replaced(name)
                 && (mode == "false" || name.starts_with("curl") || name.starts_with("http"))
         };
         let clients: Vec<_> = without.iter().filter(is_apm_s).collect();

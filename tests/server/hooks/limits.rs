@@ -299,3 +299,33 @@ fn exceptions_of_a_connection_that_was_reset_are_waited_for_until_the_timeout() 
     assert!(cpu_time(&server.svc) - before < Duration::from_millis(500), "it does not spin");
     assert_serves(&server);
 }
+
+const CLEANED: &str = r#"
+class Held { public static $db; }
+function ask() { return Held::$db->query('SELECT 7')->fetchAll(PDO::FETCH_COLUMN)[0]; }
+function ask_without_limit() { set_time_limit(0); return ask(); }
+/** Waits for longer than the cleaning of a connection may take. */
+function outlast() { mark('waits'); Svc\sleep(5.5); return 7; }
+function outlast_without_limit() { set_time_limit(0); return outlast(); }
+"#;
+
+/// PHP's functions neither set nor disarm the timer where there is no limit.
+#[test]
+fn the_limit_of_cleaning_ends_with_it() {
+    const OPEN: &str = "Held::$db = new PDO('sqlite::memory:');";
+    let server = one_thread(TaskServer::new(CLEANED), "all").entry(OPEN);
+    let unlimited = server.clone().directive("max_execution_time=0").start_with(Mode::Worker, OPEN);
+    let limited = server.start_with(Mode::Worker, OPEN);
+    assert_eq!(unlimited.tell("ask"), "7");
+    assert_eq!(unlimited.tell_in_task("ask"), "7");
+    // The second one was suspended when the limit of another request's cleaning was set.
+    let parked = limited.send("outlast_without_limit", "0");
+    limited.until("waits");
+    assert_eq!(limited.tell("ask_without_limit"), "7");
+    let later = unlimited.send("outlast", "0");
+    let in_task = unlimited.send("outlast&task", "0");
+    for mut client in [parked, later, in_task] {
+        let response = client.response();
+        assert_eq!((response.status, response.text().as_str()), (200, "7"));
+    }
+}

@@ -80,7 +80,7 @@ static __thread struct {
     uint32_t room;
 } locks;
 
-static void strike_lock(int descriptor)
+static void remove_lock(int descriptor)
 {
     for (uint32_t i = 0; i < locks.count; i++) {
         if (locks.list[i].descriptor == descriptor) {
@@ -93,7 +93,7 @@ static void strike_lock(int descriptor)
 
 static void note_lock(int descriptor, const shim_fiber *holder)
 {
-    strike_lock(descriptor);
+    remove_lock(descriptor);
     if (SHIM_RESERVE(locks)) {
         locks.list[locks.count].descriptor = descriptor;
         locks.list[locks.count++].holder = holder;
@@ -312,7 +312,7 @@ static int wait_for_lock(int descriptor, int operation)
     if (result == 0 && shim_running != NULL) {
         if ((operation & LOCK_UN) != 0) {
             /* The kernel has already released it; the waiting requests try again as soon as this one waits. */
-            strike_lock(descriptor);
+            remove_lock(descriptor);
         } else {
             note_lock(descriptor, shim_running);
         }
@@ -365,7 +365,7 @@ int close(int descriptor)
     shim_file_lock lock;
     const bool is_lock = lock_is_noted(descriptor, &lock);
     shim_watches_closed(descriptor);
-    strike_lock(descriptor);
+    remove_lock(descriptor);
     shim_socket_closed(descriptor);
     const int result = NEXT(close)(descriptor);
     if (is_lock) {
