@@ -1,9 +1,9 @@
 /* Persistent connections of PDO, which outlive their objects (PHP 8.3 to 8.5).
  *
- * Pdo\Pgsql::setNoticeCallback() stores the callback in the connection, and a notice in a later request calls freed memory. So
- * a persistent connection takes no callback. PDO::__construct() frees the connection that the object already has, in the
- * wrong way if that one is persistent, and behind its statements if the new one is (internal_construct()). So neither can
- * replace the other; a connection that is not persistent can be opened again. */
+ * Pdo\Pgsql::setNoticeCallback() stores the callback in the connection, and a notice in a later request calls freed
+ * memory. So a persistent connection takes no callback. PDO::__construct() frees the connection that the object already
+ * has, in the wrong way if that one is persistent, and behind its statements if the new one is (internal_construct()). So
+ * neither can replace the other; a connection that is not persistent can be opened again. */
 #include "compat.h"
 #include "php/engine/engine.h"
 
@@ -16,15 +16,17 @@
 static zif_handler php_construct_handler;
 static zif_handler php_set_notice_callback_handler;
 
-static const pdo_dbh_t *open_connection(zend_object *object)
+/* A connection that is not persistent is kept in the object, opened or not. */
+static bool is_open(zend_object *object)
 {
     const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
-    return connection != NULL && connection->driver_data != NULL ? connection : NULL;
+    return connection != NULL && connection->driver_data != NULL;
 }
 
+/* Also after an attempt to open one that has failed. */
 static bool is_persistent(zend_object *object)
 {
-    const pdo_dbh_t *connection = open_connection(object);
+    const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
     return connection != NULL && connection->is_persistent;
 }
 
@@ -40,9 +42,9 @@ static bool asks_for_persistence(zend_execute_data *execute_data)
 static ZEND_FUNCTION(construct_once_if_persistent)
 {
     zend_object *object = Z_OBJ_P(ZEND_THIS);
-    if (open_connection(object) != NULL && (is_persistent(object) || asks_for_persistence(execute_data))) {
-        zend_throw_error(NULL, "PDO::__construct(): the object has a connection already, and a persistent connection cannot be "
-                               "replaced or replace another; use a new object");
+    if (is_persistent(object) || (is_open(object) && asks_for_persistence(execute_data))) {
+        zend_throw_error(NULL, "PDO::__construct(): a persistent connection can neither be opened again by its object nor "
+                               "replace another connection of it; use a new object");
         return;
     }
     php_construct_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -59,10 +61,21 @@ static ZEND_FUNCTION(set_notice_callback_unless_persistent)
     php_set_notice_callback_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
+/* A preloaded class that is not linked yet has the name of its parent in place of the parent. */
+static bool extends_pdo(const zend_class_entry *class, const zend_class_entry *pdo)
+{
+    while (class != NULL && class != pdo) {
+        class = (class->ce_flags & ZEND_ACC_LINKED) != 0 ? class->parent : NULL;
+    }
+    return class != NULL;
+}
+
+/* Leaves a constructor that a preloaded class has instead of PDO's. */
 static void replace_constructor(zend_function *constructor)
 {
-    if (constructor != NULL && constructor->internal_function.handler != ZEND_FN(construct_once_if_persistent)) {
-        php_construct_handler = shim_handler_replace(constructor, ZEND_FN(construct_once_if_persistent));
+    if (constructor != NULL && constructor->type == ZEND_INTERNAL_FUNCTION &&
+        constructor->internal_function.handler == php_construct_handler) {
+        (void)shim_handler_replace(constructor, ZEND_FN(construct_once_if_persistent));
     }
 }
 
@@ -74,10 +87,14 @@ void shim_persistent_pdo_install(void)
         php_set_notice_callback_handler = shim_handler_replace(
             shim_function_find(&pgsql->function_table, "setnoticecallback"), ZEND_FN(set_notice_callback_unless_persistent));
     }
+    if (pdo == NULL || pdo->constructor == NULL) {
+        return;
+    }
+    php_construct_handler = pdo->constructor->internal_function.handler;
     /* `new` and a call by name may have different copies of an inherited constructor. */
     zend_class_entry *class;
     ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
-        if (pdo != NULL && instanceof_function(class, pdo)) {
+        if (extends_pdo(class, pdo)) {
             replace_constructor(class->constructor);
             replace_constructor(shim_function_find(&class->function_table, "__construct"));
         }

@@ -173,8 +173,8 @@ static void forget_table(void)
 static const char *const libraries[] = {"libsqlite3.so.0"};
 
 /* SQLite counts the memory that the process uses, under one mutex for all threads: a request of Drupal takes it ten thousand
- * times, and workers wait for each other there. Only heap limits, which scripts cannot set, depend on the count. Call before
- * the first use of SQLite. */
+ * times, and workers wait for each other there. Only heap limits depend on the count; the pragmas that set them would affect
+ * all requests, and are ignored (php/bailout/sqlite.c). Call before the first use of SQLite. */
 static void stop_counting_memory(void)
 {
     enum { SQLITE_CONFIG_MEMSTATUS = 9 };

@@ -163,6 +163,10 @@ static bool is_raw_state(zend_execute_data *execute_data)
 /* Notes a state that only particular commands end. Called before the command, which may be interrupted. */
 static void note_state(shim_connection *root, zend_execute_data *execute_data)
 {
+    if (root->kind == SHIM_KIND_PGSQL && root->may_share_socket && shim_running != NULL && !shim_running->lends_nothing) {
+        /* A call of the script, and not of the cleaning at its end. The object may be gone by then. */
+        shim_user_note_persistent();
+    }
     if (root->kind < SHIM_KIND_REDIS || root->kind > SHIM_KIND_REDIS_SENTINEL) {
         return;
     }

@@ -107,11 +107,17 @@ static const zend_object_iterator_funcs *replacement(const zend_object_iterator_
 static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object, int by_reference)
 {
     shim_call call;
-    /* While the request waits, another one may assign to the variable. */
+    /* While the request waits, another one may assign to the variable. The wait may not return without the connection, so
+     * the reference is released first. */
     zval held;
     ZVAL_OBJ_COPY(&held, Z_OBJ_P(object));
-    if (!shim_call_begin(&call, Z_OBJ(held))) {
+    shim_taken taken = {.result = SHIM_ACQUIRED};
+    if (shim_connections_have_owners()) {
+        taken = shim_connection_wait(shim_connection_find(Z_OBJ(held)));
+    }
+    if (taken.result != SHIM_ACQUIRED || !shim_call_begin(&call, Z_OBJ(held))) {
         zval_ptr_dtor(&held);
+        (void)shim_connection_is_taken(taken);
         return NULL;
     }
     zend_object_iterator *iterator = shim_tracked_class_of(class)->iterate(class, &held, by_reference);

@@ -41,54 +41,79 @@ static const zend_object_handlers *php_handlers(const zend_object *object)
 
 /* ---- access ---- */
 
-static bool is_usable(zend_object *object)
-{
-    return !shim_connections_have_owners() || shim_connection_take(shim_connection_find(object));
-}
-
 /* While the request waits for the connection, another one may assign to the variable that holds the object: the engine
  * calls these handlers without a reference to it. */
 
-/* Releases the object. The result must not point into an object that is freed. */
-static zval *release_after_read(zend_object *object, zval *result, zval *value)
+/* Takes the connection, and returns with a reference to the object; without one if the result is false. */
+static bool hold(zend_object *object)
 {
-    if (GC_REFCOUNT(object) == 1 && result != value && result != &EG(uninitialized_zval)) {
+    GC_ADDREF(object);
+    if (!shim_connections_have_owners()) {
+        return true;
+    }
+    const shim_taken taken = shim_connection_wait(shim_connection_find(object));
+    if (taken.result != SHIM_ACQUIRED) {
+        OBJ_RELEASE(object);
+        (void)shim_connection_is_taken(taken);
+    }
+    return taken.result == SHIM_ACQUIRED;
+}
+
+/* An object that has other references is not released as usual, because the collector might run before the engine has copied
+ * the result. */
+static void let_go(zend_object *object)
+{
+    if (GC_REFCOUNT(object) > 1) {
+        (void)GC_DELREF(object);
+    } else {
+        OBJ_RELEASE(object);
+    }
+}
+
+/* The result must not point into an object that is freed. */
+static zval *let_go_after_read(zend_object *object, zval *result, zval *value)
+{
+    if (GC_REFCOUNT(object) == 1 && result != NULL && result != value && result != &EG(uninitialized_zval)) {
         ZVAL_COPY(value, result);
         result = value;
     }
-    OBJ_RELEASE(object);
+    let_go(object);
     return result;
 }
 
 static zval *read_property(zend_object *object, zend_string *name, int type, void **slot, zval *value)
 {
-    GC_ADDREF(object);
-    zval *result = is_usable(object) ? php_handlers(object)->read_property(object, name, type, slot, value)
-                                     : &EG(uninitialized_zval);
-    return release_after_read(object, result, value);
+    if (!hold(object)) {
+        return &EG(uninitialized_zval);
+    }
+    return let_go_after_read(object, php_handlers(object)->read_property(object, name, type, slot, value), value);
 }
 
 static int has_property(zend_object *object, zend_string *name, int how, void **slot)
 {
-    GC_ADDREF(object);
-    const int has = is_usable(object) ? php_handlers(object)->has_property(object, name, how, slot) : 0;
-    OBJ_RELEASE(object);
+    if (!hold(object)) {
+        return 0;
+    }
+    const int has = php_handlers(object)->has_property(object, name, how, slot);
+    let_go(object);
     return has;
 }
 
 static zval *read_dimension(zend_object *object, zval *offset, int type, zval *value)
 {
-    GC_ADDREF(object);
-    zval *result = is_usable(object) ? php_handlers(object)->read_dimension(object, offset, type, value)
-                                     : &EG(uninitialized_zval);
-    return release_after_read(object, result, value);
+    if (!hold(object)) {
+        return &EG(uninitialized_zval);
+    }
+    return let_go_after_read(object, php_handlers(object)->read_dimension(object, offset, type, value), value);
 }
 
 static int has_dimension(zend_object *object, zval *offset, int is_empty)
 {
-    GC_ADDREF(object);
-    const int has = is_usable(object) ? php_handlers(object)->has_dimension(object, offset, is_empty) : 0;
-    OBJ_RELEASE(object);
+    if (!hold(object)) {
+        return 0;
+    }
+    const int has = php_handlers(object)->has_dimension(object, offset, is_empty);
+    let_go(object);
     return has;
 }
 

@@ -67,10 +67,21 @@ static void forget(shim_selections *all, const shim_fiber *fiber)
     }
 }
 
-static zend_long selected_database(const shim_connection *store)
+/* Returns the database of a new connection: the option `database` of the constructor, in any case of letters. Redis
+ * itself is not asked, since that would connect. */
+static zend_long first_database(zend_execute_data *execute_data)
 {
-    const zend_long database = number(store->object, "getdbnum", NULL);
-    return database > 0 ? database : 0;
+    const zval *options = shim_is_called(execute_data, "__construct") ? shim_argument(execute_data, 1) : NULL;
+    zend_string *name;
+    zval *value;
+    if (options != NULL && Z_TYPE_P(options) == IS_ARRAY) {
+        ZEND_HASH_FOREACH_STR_KEY_VAL(Z_ARRVAL_P(options), name, value) {
+            if (name != NULL && zend_string_equals_literal_ci(name, "database")) {
+                return MAX(zval_get_long(value), 0);
+            }
+        } ZEND_HASH_FOREACH_END();
+    }
+    return 0;
 }
 
 static bool is_select(const zend_execute_data *execute_data)
@@ -78,31 +89,39 @@ static bool is_select(const zend_execute_data *execute_data)
     return shim_is_called(execute_data, "select");
 }
 
-/* Selects the database. If that fails, phpredis selects the previous one again as soon as it reconnects. The call is hooked,
- * too: `current` is set first, so that shim_store_enter() does not recurse. */
+/* Selects the database; shim_store_leave() notes it. If that fails, phpredis selects the previous one again as soon as it
+ * reconnects. */
 static void settle(shim_connection *store, zend_long database)
 {
     zval argument;
-    const zend_long before = store->selections->current;
-    store->selections->current = database;
     ZVAL_LONG(&argument, database);
-    if (number(store->object, "select", &argument) != 0) {
-        store->selections->current = before;
+    if (number(store->object, "select", &argument) != 0 && EG(exception) == NULL) {
+        shim_busy_error_throw("The database that this request uses cannot be selected again");
     }
+}
+
+/* Whether the call sends no command to a database. */
+static bool needs_no_database(const zend_execute_data *execute_data)
+{
+    static const char *const names[] = {
+        "__construct", "__destruct", "close",    "connect", "getdbnum",  "getmode",
+        "getoption",   "isconnected", "open",    "pconnect", "popen",    "setoption",
+    };
+    return SHIM_IS_LISTED(ZSTR_VAL(EX(func)->common.function_name), names);
 }
 
 void shim_store_enter(shim_connection *store, zend_execute_data *execute_data)
 {
     shim_options_enter(store, execute_data);
-    if (store->kind != SHIM_KIND_REDIS) {
+    if (store->kind != SHIM_KIND_REDIS || shim_connection_is_in_own_call(store) || needs_no_database(execute_data)) {
         return;
     }
     if (is_select(execute_data) && store->selections == NULL && selections_of(store) != NULL) {
-        store->selections->home = store->selections->current = selected_database(store);
+        const zend_long database = number(store->object, "getdbnum", NULL);
+        store->selections->home = store->selections->current = database > 0 ? database : 0;
     }
     const shim_selections *all = store->selections;
-    if (all == NULL || is_select(execute_data) || store->is_in_block || store->is_subscribed ||
-        shim_is_called(execute_data, "getdbnum")) {
+    if (all == NULL || is_select(execute_data) || store->is_in_block || store->is_subscribed) {
         return;
     }
     const zend_long wanted = wanted_by(all, shim_running);
@@ -147,13 +166,13 @@ static void note_selection(shim_connection *store, zend_long database)
     }
 }
 
-static void note_connection(shim_connection *store)
+static void note_connection(shim_connection *store, zend_execute_data *execute_data)
 {
     shim_selections *all = selections_of(store);
     if (all != NULL) {
         /* The selections of other requests apply to the new connection, too. */
         all->connected_by = shim_running->context.serial;
-        all->home = all->current = selected_database(store);
+        all->home = all->current = first_database(execute_data);
         forget(all, shim_running);
     }
 }
@@ -172,7 +191,7 @@ static void leave_redis(shim_connection *store, zend_execute_data *execute_data,
     if (shim_is_called(execute_data, "connect") || shim_is_called(execute_data, "open") ||
         shim_is_called(execute_data, "pconnect") || shim_is_called(execute_data, "popen") ||
         shim_is_called(execute_data, "__construct")) {
-        note_connection(store);
+        note_connection(store, execute_data);
     } else if (is_select(execute_data) && store->selections != NULL && !store->is_in_block) {
         const zval *database = ZEND_CALL_NUM_ARGS(execute_data) > 0 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
         if (Z_TYPE_P(result) == IS_TRUE && database != NULL) {

@@ -284,7 +284,10 @@ ZEND_NAMED_FUNCTION(shim_release_connections)
         return;
     }
     const shim_fiber *fiber = shim_running;
-    if (shim_connection_find_if(is_open_for, fiber) != NULL || shim_rest_is_in_persistent_transaction(fiber)) {
+    /* While they are lent, the transaction is the borrower's. */
+    const bool is_in_persistent_transaction =
+        shim_owner_of(shim_owner_shared()) == fiber && shim_rest_is_in_persistent_transaction(fiber);
+    if (shim_connection_find_if(is_open_for, fiber) != NULL || is_in_persistent_transaction) {
         zend_throw_exception(spl_ce_LogicException,
                              "Connections cannot be released while a transaction is open; commit it or roll it back", 0);
         RETURN_THROWS();

@@ -54,6 +54,19 @@ function boot_redis(): void
 function who() { return Held::$redis->get('who'); }
 function who_in_three() { Held::$redis->select(3); mark('first'); until('second'); return who(); }
 function overwrite() { return Held::$redis->set('who', 'foreign'); }
+function select_three() { return Held::$redis->select(3); }
+/** Connects lazily to a server that is not there: only a command fails. */
+function make_lazily() { $redis = new Redis(['host' => '127.0.0.1', 'port' => 1, 'connectTimeout' => 0.1]); try { $redis->ping(); return 'answered'; } catch (RedisException) { return 'lazy'; } }
+/** Both an option and a database of the request have to be applied again. */
+function with_prefix_in_three()
+{
+    Held::$redis->select(3);
+    Held::$redis->setOption(Redis::OPT_PREFIX, 'own:');
+    Held::$redis->set('who', 'mine');
+    mark('first');
+    until('second');
+    return [who(), prefix()];
+}
 function connect_again($n) { Held::$redis->connect('127.0.0.1', REDIS, 60, null, 0, 1.0); return who(); }
 function block() { $block = Held::$redis->multi(); $block->echo('own'); mark('first'); until('second'); return $block->exec(); }
 function connect_persistently() { mark('look'); Held::$redis->pconnect('127.0.0.1', REDIS); return who(); }
@@ -93,6 +106,8 @@ function begin_in_pieces($n)
 function insert_piece() { mark('look'); piece('INSERT INTO visits (who) VALUES (2)'); return 7; }
 function insert_in_session() { session(); mark('second'); return insert_piece(); }
 function count_pieces() { return (int) piece('SELECT count(*) FROM visits'); }
+/** The object of the boot script is dropped inside a transaction. */
+function drop_of_boot() { pg_query(Held::$db, 'BEGIN'); pg_query(Held::$db, 'INSERT INTO visits (who) VALUES (3)'); pg_close(Held::$db); Held::$db = null; return 7; }
 function release_in_pieces()
 {
     piece('BEGIN');
@@ -164,6 +179,34 @@ fn a_selection_that_fails_changes_no_database() {
         server.mark("second");
         answers(&mut one, "\"three\"");
         assert_eq!(server.tell("who"), "\"home\"");
+    });
+}
+
+/// The server of the selected database is gone, and the application connects to another one.
+#[test]
+fn a_connection_can_be_replaced_when_its_database_cannot_be_selected() {
+    with_redis(|server, proxy| {
+        assert_eq!(server.tell("select_three"), "true");
+        proxy.gate(Direction::ToClient).close();
+        assert_like(&server.tell("who"), "RedisException: *");
+        proxy.gate(Direction::ToClient).open();
+        assert_eq!(server.tell("connect_again"), "\"home\"");
+        assert_eq!(server.tell("make_lazily"), "\"lazy\"");
+    });
+}
+
+#[test]
+fn a_failed_selection_leaves_the_options_of_each_request() {
+    with_redis(|server, proxy| {
+        let mut one = server.send("with_prefix_in_three", "0");
+        server.until("first");
+        proxy.gate(Direction::ToClient).close();
+        assert_like(&server.tell("overwrite"), "RedisException: *");
+        proxy.gate(Direction::ToClient).open();
+        assert_eq!(server.tell("who"), "\"home\"");
+        assert_eq!(server.tell("prefix"), "null");
+        server.mark("second");
+        answers(&mut one, "[\"mine\",\"own:\"]");
     });
 }
 
@@ -241,7 +284,11 @@ fn a_transaction_of_pg_pconnect_is_kept_without_an_object() {
     pg.query("CREATE TABLE visits (id SERIAL PRIMARY KEY, who TEXT)");
     let dsn = pg.dsn().replace("pgsql:", "").replace(';', " ");
     let constants = json!({"PG": dsn, "USER": USER, "PASSWORD": PASSWORD});
-    let server = server_with(CODE, &constants).set("RUNTIME_HOOKS", "all").start(Mode::Worker);
+    let server = server_with(CODE, &constants).set("RUNTIME_HOOKS", "all");
+    let boot = "Held::$db = pg_pconnect(PG . ' user=' . USER . ' password=' . PASSWORD);";
+    let server = server.start_with(Mode::Worker, boot);
+    assert_eq!(server.tell("drop_of_boot"), "7");
+    assert_eq!(server.tell("count_pieces"), "0", "the transaction was rolled back");
     let mut one = server.send("begin_in_pieces", "session");
     server.until("first");
     assert_like(&server.send("insert_in_session", "0").response().text(), "Svc\\ConnectionBusyError: *");

@@ -80,6 +80,16 @@ function construct_again()
     }
     return $seen['PDO'] === ($seen['Pdo\Mysql'] ?? $seen['Pdo\Pgsql'] ?? $seen['PDO']) ? $seen['PDO'] : $seen;
 }
+function construct_after_failure()
+{
+    $db = (new ReflectionClass('PDO'))->newInstanceWithoutConstructor();
+    $make = fn (string $password, bool $persists) => $db->__construct(DSN, USER, $password, [PDO::ATTR_PERSISTENT => $persists]);
+    $seen = [];
+    foreach ([['wrong', true], [PASSWORD, true], [PASSWORD, false]] as $arguments) {
+        try { $make(...$arguments); $seen[] = true; } catch (Throwable $thrown) { $seen[] = $thrown::class; }
+    }
+    return $seen;
+}
 function is_refused() { cut(Held::$db); mark('cut'); until('locked-out'); return open() === false; }
 "#;
 
@@ -160,6 +170,7 @@ fn a_persistent_connection_is_not_replaced_by_its_object() {
             let server = server.start(mode);
             for _ in 0..2 {
                 assert_eq!(server.tell("construct_again"), r#"["Error","Error","Error",true]"#);
+                assert_eq!(server.tell("construct_after_failure"), r#"["PDOException","Error","Error"]"#);
             }
         }
     });

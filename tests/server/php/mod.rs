@@ -23,6 +23,7 @@ mod names;
 mod objects;
 mod opcache;
 mod paths;
+mod preloading;
 mod process;
 mod programs;
 mod queries;
