@@ -170,6 +170,10 @@ bool shim_builtin_call(const char *class_name, const char *name, zend_object *ob
 
 /* ---- Persistent connections of PDO (persistent_pdo.c) ---- */
 
+/* Whether the arguments of a constructor, or of PDO::connect(), ask for a persistent connection. */
+bool shim_pdo_asks_to_persist(const zend_execute_data *execute_data);
+/* Returns the persistent connection of an object, which other objects may have, too; NULL if it has none. */
+const void *shim_pdo_persistent_handle(zend_object *object);
 /* Call after extensions have started. */
 void shim_persistent_pdo_install(void);
 

@@ -7,6 +7,22 @@
 #include "compat.h"
 #include "php/engine/engine.h"
 
+bool shim_pdo_asks_to_persist(const zend_execute_data *execute_data)
+{
+    /* PDO_ATTR_PERSISTENT of php_pdo_driver.h. Named arguments may come in any order. */
+    enum { PERSISTENT = 12 };
+    for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(execute_data); i++) {
+        const zval *options = shim_argument(execute_data, i);
+        zval *option = options != NULL && Z_TYPE_P(options) == IS_ARRAY
+                           ? zend_hash_index_find_deref(Z_ARRVAL_P(options), PERSISTENT)
+                           : NULL;
+        if (option != NULL && zend_is_true(option)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 #if __has_include(<ext/pdo/php_pdo_driver.h>)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -16,33 +32,23 @@
 static zif_handler php_construct_handler;
 static zif_handler php_set_notice_callback_handler;
 
-/* A connection that is not persistent is kept in the object, opened or not. */
+const void *shim_pdo_persistent_handle(zend_object *object)
+{
+    const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
+    return connection != NULL && connection->is_persistent ? connection : NULL;
+}
+
 static bool is_open(zend_object *object)
 {
     const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
     return connection != NULL && connection->driver_data != NULL;
 }
 
-/* Also after an attempt to open one that has failed. */
-static bool is_persistent(zend_object *object)
-{
-    const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
-    return connection != NULL && connection->is_persistent;
-}
-
-static bool asks_for_persistence(zend_execute_data *execute_data)
-{
-    zval *options = ZEND_NUM_ARGS() > 3 ? ZEND_CALL_ARG(execute_data, 4) : NULL;
-    const zval *option = options != NULL && Z_TYPE_P(options) == IS_ARRAY
-                             ? zend_hash_index_find(Z_ARRVAL_P(options), PDO_ATTR_PERSISTENT)
-                             : NULL;
-    return option != NULL && zend_is_true((zval *)option);
-}
-
 static ZEND_FUNCTION(construct_once_if_persistent)
 {
     zend_object *object = Z_OBJ_P(ZEND_THIS);
-    if (is_persistent(object) || (is_open(object) && asks_for_persistence(execute_data))) {
+    /* An object has a persistent handle also after an attempt to connect has failed. */
+    if (shim_pdo_persistent_handle(object) != NULL || (is_open(object) && shim_pdo_asks_to_persist(execute_data))) {
         zend_throw_error(NULL, "PDO::__construct(): a persistent connection can neither be opened again by its object nor "
                                "replace another connection of it; use a new object");
         return;
@@ -53,7 +59,7 @@ static ZEND_FUNCTION(construct_once_if_persistent)
 static ZEND_FUNCTION(set_notice_callback_unless_persistent)
 {
     const bool is_set = ZEND_NUM_ARGS() > 0 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) != IS_NULL;
-    if (is_set && is_persistent(Z_OBJ_P(ZEND_THIS))) {
+    if (is_set && shim_pdo_persistent_handle(Z_OBJ_P(ZEND_THIS)) != NULL) {
         zend_throw_error(NULL, "Pdo\\Pgsql::setNoticeCallback(): a persistent connection cannot have a callback, because it "
                                "outlives the request");
         return;
@@ -61,7 +67,7 @@ static ZEND_FUNCTION(set_notice_callback_unless_persistent)
     php_set_notice_callback_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-/* A preloaded class that is not linked yet has the name of its parent in place of the parent. */
+/* In a preloaded class that is not linked, `parent` is the parent's name. */
 static bool extends_pdo(const zend_class_entry *class, const zend_class_entry *pdo)
 {
     while (class != NULL && class != pdo) {
@@ -70,7 +76,7 @@ static bool extends_pdo(const zend_class_entry *class, const zend_class_entry *p
     return class != NULL;
 }
 
-/* Leaves a constructor that a preloaded class has instead of PDO's. */
+/* Skips the constructors that preloaded classes define. */
 static void replace_constructor(zend_function *constructor)
 {
     if (constructor != NULL && constructor->type == ZEND_INTERNAL_FUNCTION &&
@@ -102,6 +108,12 @@ void shim_persistent_pdo_install(void)
 }
 
 #else
+
+const void *shim_pdo_persistent_handle(zend_object *object)
+{
+    (void)object;
+    return NULL;
+}
 
 void shim_persistent_pdo_install(void)
 {

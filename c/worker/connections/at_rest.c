@@ -132,7 +132,7 @@ static bool is_left_by(const shim_connection *one, const void *of)
 
 bool shim_rest_is_in_persistent_transaction(const shim_fiber *fiber)
 {
-    return shim_user_of_persistent_is_noted(fiber) && !shim_libpq_persistent_is_at_rest();
+    return shim_user_has_used_persistent(fiber) && shim_libpq_persistent_is_in_transaction();
 }
 
 static bool is_at_rest(const shim_owned *resource, const shim_fiber *owner)

@@ -164,7 +164,7 @@ static bool is_raw_state(zend_execute_data *execute_data)
 static void note_state(shim_connection *root, zend_execute_data *execute_data)
 {
     if (root->kind == SHIM_KIND_PGSQL && root->may_share_socket && shim_running != NULL && !shim_running->lends_nothing) {
-        /* A call of the script, and not of the cleaning at its end. The object may be gone by then. */
+        /* The script may drop the object before it ends. The calls that reset connections at its end do not count. */
         shim_user_note_persistent();
     }
     if (root->kind < SHIM_KIND_REDIS || root->kind > SHIM_KIND_REDIS_SENTINEL) {
@@ -253,7 +253,7 @@ ZEND_NAMED_FUNCTION(shim_call_on_connection)
             const zend_object *before = EG(exception);
             shim_store_enter(call.connection, execute_data);
             if (EG(exception) != before) {
-                /* It would work in the database of another request. */
+                /* The command would be executed in the database of another request. */
                 shim_call_end(&call);
                 return;
             }

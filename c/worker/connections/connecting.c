@@ -8,24 +8,6 @@
 #include "worker/connections/connections.h"
 #include "worker/hooks/hooks.h"
 
-/* PDO::ATTR_PERSISTENT. */
-enum { PDO_PERSISTENT = 12 };
-
-/* Named options are found as well: they are among the arguments. */
-static bool asks_pdo_to_persist(zend_execute_data *execute_data)
-{
-    for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(execute_data); i++) {
-        const zval *options = shim_argument(execute_data, i);
-        zval *option = options != NULL && Z_TYPE_P(options) == IS_ARRAY
-                           ? zend_hash_index_find_deref(Z_ARRVAL_P(options), PDO_PERSISTENT)
-                           : NULL;
-        if (option != NULL && zend_is_true(option)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Redis's constructor takes an array of options. */
 static bool asks_redis_to_persist(zend_execute_data *execute_data)
 {
@@ -57,11 +39,11 @@ static bool is_persistent(zend_execute_data *execute_data, const zend_object *ob
     const shim_connection *connection = object != NULL ? shim_connection_find(object) : NULL;
     const zend_class_entry *scope = EX(func)->common.scope;
     if (connection == NULL) {
-        return (scope != NULL && asks_pdo_to_persist(execute_data)) || begins_with(execute_data, "p:");
+        return (scope != NULL && shim_pdo_asks_to_persist(execute_data)) || begins_with(execute_data, "p:");
     }
     switch (connection->kind) {
     case SHIM_KIND_PDO:
-        return asks_pdo_to_persist(execute_data);
+        return shim_pdo_asks_to_persist(execute_data);
     case SHIM_KIND_MYSQLI:
         return begins_with(execute_data, "p:");
     case SHIM_KIND_REDIS:

@@ -302,8 +302,6 @@ void shim_mysqlnd_lose(void *connection);
 /* Return the connection of a statement, and the statement of a row; NULL if there is none. */
 const zend_object *shim_pdo_of_statement(zend_object *statement);
 const zend_object *shim_pdo_of_row(zend_object *row);
-/* Returns the handle that the objects of a persistent connection share; NULL if the connection is not persistent. */
-const void *shim_pdo_persistent_handle(zend_object *object);
 /* Whether PDO frees the connection with this object, its last one. */
 bool shim_pdo_ends_with(zend_object *object);
 /* Whether the driver is that of MySQL and MariaDB. */
@@ -433,8 +431,8 @@ int shim_libpq_status(const void *connection);
 /* Rolls back open transactions on the connections that pg_pconnect() keeps for the thread, as ext/pgsql does at the end of
  * a request of classic mode (_rollback_transactions()). */
 void shim_libpq_roll_back_persistent(void);
-/* Whether none of these connections is in a transaction or an exchange. */
-bool shim_libpq_persistent_is_at_rest(void);
+/* Whether one of these connections is in a transaction or an exchange. */
+bool shim_libpq_persistent_is_in_transaction(void);
 /* Ends what pg_trace() has begun: libpq has the FILE of a stream that is closed with its request. */
 void shim_libpq_untrace_persistent(void);
 
@@ -466,6 +464,11 @@ void shim_objects_track_subclass(zend_class_entry *class);
 /* Whether the object is of such a class. An object that its extension has created without calling the class's function gets
  * its record here: as the request's if `is_new`, as a free one otherwise. */
 bool shim_object_is_tracked(zend_object *object, bool is_new);
+/* Takes the connection for a handler that the engine calls without a reference to the object: while the request waits,
+ * another one may assign to the variable that holds it. Returns with a reference; without one, and with an exception, if
+ * the result is false. */
+bool shim_object_hold(zend_object *object);
+void shim_object_release(zend_object *object);
 /* Releases unreferenced objects whose release was postponed because another request used their connection. */
 void shim_objects_free_postponed(void);
 void shim_objects_forget_postponed(void);
@@ -615,7 +618,7 @@ bool shim_user_is_noted(const shim_connection *connection, const shim_fiber *use
 bool shim_user_leave(shim_connection *connection, const shim_fiber *user);
 /* The same for the persistent connections; false if it has used none. */
 bool shim_user_leave_persistent(const shim_fiber *user);
-bool shim_user_of_persistent_is_noted(const shim_fiber *user);
+bool shim_user_has_used_persistent(const shim_fiber *user);
 /* Whether the thread's own stack has used any connection since the last call of this function. */
 bool shim_user_take_own_stack(void);
 

@@ -107,17 +107,13 @@ static const zend_object_iterator_funcs *replacement(const zend_object_iterator_
 static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object, int by_reference)
 {
     shim_call call;
-    /* While the request waits, another one may assign to the variable. The wait may not return without the connection, so
-     * the reference is released first. */
     zval held;
-    ZVAL_OBJ_COPY(&held, Z_OBJ_P(object));
-    shim_taken taken = {.result = SHIM_ACQUIRED};
-    if (shim_connections_have_owners()) {
-        taken = shim_connection_wait(shim_connection_find(Z_OBJ(held)));
+    ZVAL_OBJ(&held, Z_OBJ_P(object));
+    if (!shim_object_hold(Z_OBJ(held))) {
+        return NULL;
     }
-    if (taken.result != SHIM_ACQUIRED || !shim_call_begin(&call, Z_OBJ(held))) {
-        zval_ptr_dtor(&held);
-        (void)shim_connection_is_taken(taken);
+    if (!shim_call_begin(&call, Z_OBJ(held))) {
+        shim_object_release(Z_OBJ(held));
         return NULL;
     }
     zend_object_iterator *iterator = shim_tracked_class_of(class)->iterate(class, &held, by_reference);
@@ -129,7 +125,7 @@ static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object
         }
     }
     shim_call_end(&call);
-    zval_ptr_dtor(&held);
+    shim_object_release(Z_OBJ(held));
     return iterator;
 }
 

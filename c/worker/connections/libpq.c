@@ -87,58 +87,57 @@ int shim_libpq_status(const void *connection)
     return status != NULL ? status(connection) : -1;
 }
 
-static void roll_back(PGconn *connection)
+static bool is_in_transaction(PGconn *connection)
 {
     const int status = shim_libpq_status(connection);
-    if (status != SHIM_PG_IDLE && status != SHIM_PG_LOST) {
-        /* PQexec() reads pending results and ends a COPY. It may return NULL, which PQclear() accepts. */
-        LIBPQ(PQclear)(LIBPQ(PQexec)(connection, "ROLLBACK"));
-    }
+    return status != SHIM_PG_IDLE && status != SHIM_PG_LOST;
 }
 
-static void for_each_persistent(void (*act)(PGconn *connection))
+/* Calls `visit` with the connections of pg_pconnect() until it returns true. Returns whether it has. */
+static bool visit_persistent(bool (*visit)(PGconn *connection))
 {
     const bool has_any = zend_hash_num_elements(&EG(persistent_list)) > 0;
     const int type = has_any ? zend_fetch_list_dtor_id("pgsql link persistent") : 0;
     zend_resource *resource = NULL;
     if (type == 0) {
-        return;
+        return false;
     }
     /* By position: while one connection waits, other requests may add to the list. */
     for (HashPosition at = 0; (resource = zend_hash_get_current_data_ptr_ex(&EG(persistent_list), &at)) != NULL;) {
-        if (resource->type == type && resource->ptr != NULL) {
-            act(resource->ptr);
+        if (resource->type == type && resource->ptr != NULL && visit(resource->ptr)) {
+            return true;
         }
         zend_hash_move_forward_ex(&EG(persistent_list), &at);
     }
+    return false;
+}
+
+static bool roll_back(PGconn *connection)
+{
+    if (is_in_transaction(connection)) {
+        /* PQexec() reads pending results and ends a COPY. It may return NULL, which PQclear() accepts. */
+        LIBPQ(PQclear)(LIBPQ(PQexec)(connection, "ROLLBACK"));
+    }
+    return false;
 }
 
 void shim_libpq_roll_back_persistent(void)
 {
-    for_each_persistent(roll_back);
+    (void)visit_persistent(roll_back);
 }
 
-static __thread bool has_transaction;
-
-static void look_for_transaction(PGconn *connection)
+bool shim_libpq_persistent_is_in_transaction(void)
 {
-    const int status = shim_libpq_status(connection);
-    has_transaction = has_transaction || (status != SHIM_PG_IDLE && status != SHIM_PG_LOST);
+    return visit_persistent(is_in_transaction);
 }
 
-bool shim_libpq_persistent_is_at_rest(void)
-{
-    has_transaction = false;
-    for_each_persistent(look_for_transaction);
-    return !has_transaction;
-}
-
-static void end_trace(PGconn *connection)
+static bool end_trace(PGconn *connection)
 {
     LIBPQ(PQuntrace)(connection);
+    return false;
 }
 
 void shim_libpq_untrace_persistent(void)
 {
-    for_each_persistent(end_trace);
+    (void)visit_persistent(end_trace);
 }

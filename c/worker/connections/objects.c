@@ -41,11 +41,7 @@ static const zend_object_handlers *php_handlers(const zend_object *object)
 
 /* ---- access ---- */
 
-/* While the request waits for the connection, another one may assign to the variable that holds the object: the engine
- * calls these handlers without a reference to it. */
-
-/* Takes the connection, and returns with a reference to the object; without one if the result is false. */
-static bool hold(zend_object *object)
+bool shim_object_hold(zend_object *object)
 {
     GC_ADDREF(object);
     if (!shim_connections_have_owners()) {
@@ -59,11 +55,10 @@ static bool hold(zend_object *object)
     return taken.result == SHIM_ACQUIRED;
 }
 
-/* An object that has other references is not released as usual, because the collector might run before the engine has copied
- * the result. */
-static void let_go(zend_object *object)
+void shim_object_release(zend_object *object)
 {
     if (GC_REFCOUNT(object) > 1) {
+        /* OBJ_RELEASE() might run the cycle collector before the engine has copied the result. */
         (void)GC_DELREF(object);
     } else {
         OBJ_RELEASE(object);
@@ -71,49 +66,49 @@ static void let_go(zend_object *object)
 }
 
 /* The result must not point into an object that is freed. */
-static zval *let_go_after_read(zend_object *object, zval *result, zval *value)
+static zval *release_after_read(zend_object *object, zval *result, zval *value)
 {
     if (GC_REFCOUNT(object) == 1 && result != NULL && result != value && result != &EG(uninitialized_zval)) {
         ZVAL_COPY(value, result);
         result = value;
     }
-    let_go(object);
+    shim_object_release(object);
     return result;
 }
 
 static zval *read_property(zend_object *object, zend_string *name, int type, void **slot, zval *value)
 {
-    if (!hold(object)) {
+    if (!shim_object_hold(object)) {
         return &EG(uninitialized_zval);
     }
-    return let_go_after_read(object, php_handlers(object)->read_property(object, name, type, slot, value), value);
+    return release_after_read(object, php_handlers(object)->read_property(object, name, type, slot, value), value);
 }
 
 static int has_property(zend_object *object, zend_string *name, int how, void **slot)
 {
-    if (!hold(object)) {
+    if (!shim_object_hold(object)) {
         return 0;
     }
     const int has = php_handlers(object)->has_property(object, name, how, slot);
-    let_go(object);
+    shim_object_release(object);
     return has;
 }
 
 static zval *read_dimension(zend_object *object, zval *offset, int type, zval *value)
 {
-    if (!hold(object)) {
+    if (!shim_object_hold(object)) {
         return &EG(uninitialized_zval);
     }
-    return let_go_after_read(object, php_handlers(object)->read_dimension(object, offset, type, value), value);
+    return release_after_read(object, php_handlers(object)->read_dimension(object, offset, type, value), value);
 }
 
 static int has_dimension(zend_object *object, zval *offset, int is_empty)
 {
-    if (!hold(object)) {
+    if (!shim_object_hold(object)) {
         return 0;
     }
     const int has = php_handlers(object)->has_dimension(object, offset, is_empty);
-    let_go(object);
+    shim_object_release(object);
     return has;
 }
 

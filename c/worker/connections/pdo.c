@@ -22,12 +22,6 @@ const zend_object *shim_pdo_of_row(zend_object *row)
     return statement != NULL ? &statement->std : NULL;
 }
 
-const void *shim_pdo_persistent_handle(zend_object *object)
-{
-    const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
-    return connection != NULL && connection->is_persistent ? connection : NULL;
-}
-
 bool shim_pdo_ends_with(zend_object *object)
 {
     const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
@@ -107,7 +101,7 @@ void shim_pdo_set_state(zend_object *object, shim_pdo_state state)
     }
 }
 
-/* A persistent connection may be opened again: PDO asks libpq to do that when the next object is constructed. */
+/* A lost connection is in no transaction. If it is persistent, the next constructor opens it again (PQreset()). */
 static bool is_known_to_be_in_transaction(pdo_dbh_t *connection)
 {
     const int status = shim_libpq_status(*(void **)connection->driver_data);
@@ -164,7 +158,6 @@ zend_long shim_pdo_row_count(zend_object *object)
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 ABSENT(const zend_object *, shim_pdo_of_statement, NULL, zend_object *statement)
 ABSENT(const zend_object *, shim_pdo_of_row, NULL, zend_object *row)
-ABSENT(const void *, shim_pdo_persistent_handle, NULL, zend_object *object)
 ABSENT(bool, shim_pdo_ends_with, true, zend_object *object)
 ABSENT(bool, shim_pdo_is_mysql, false, zend_object *object)
 ABSENT(bool, shim_pdo_in_transaction, false, zend_object *object)

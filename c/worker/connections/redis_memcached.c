@@ -67,8 +67,8 @@ static void forget(shim_selections *all, const shim_fiber *fiber)
     }
 }
 
-/* Returns the database of a new connection: the option `database` of the constructor, in any case of letters. Redis
- * itself is not asked, since that would connect. */
+/* Returns the database of a new connection: the option `database` of the constructor, whose case does not matter.
+ * Redis::getDBNum() would connect. */
 static zend_long first_database(zend_execute_data *execute_data)
 {
     const zval *options = shim_is_called(execute_data, "__construct") ? shim_argument(execute_data, 1) : NULL;
@@ -100,20 +100,20 @@ static void settle(shim_connection *store, zend_long database)
     }
 }
 
-/* Whether the call sends no command to a database. */
-static bool needs_no_database(const zend_execute_data *execute_data)
+/* Whether the call sends a command, and opens or closes no connection. */
+static bool needs_database(const zend_execute_data *execute_data)
 {
-    static const char *const names[] = {
-        "__construct", "__destruct", "close",    "connect", "getdbnum",  "getmode",
-        "getoption",   "isconnected", "open",    "pconnect", "popen",    "setoption",
+    static const char *const others[] = {
+        "__construct", "__destruct", "close",       "connect", "getdbnum", "getmode",
+        "getoption",   "setoption",  "isconnected", "open",    "pconnect", "popen",
     };
-    return SHIM_IS_LISTED(ZSTR_VAL(EX(func)->common.function_name), names);
+    return !SHIM_IS_LISTED(ZSTR_VAL(EX(func)->common.function_name), others);
 }
 
 void shim_store_enter(shim_connection *store, zend_execute_data *execute_data)
 {
     shim_options_enter(store, execute_data);
-    if (store->kind != SHIM_KIND_REDIS || shim_connection_is_in_own_call(store) || needs_no_database(execute_data)) {
+    if (store->kind != SHIM_KIND_REDIS || shim_connection_is_in_own_call(store)) {
         return;
     }
     if (is_select(execute_data) && store->selections == NULL && selections_of(store) != NULL) {
@@ -125,7 +125,7 @@ void shim_store_enter(shim_connection *store, zend_execute_data *execute_data)
         return;
     }
     const zend_long wanted = wanted_by(all, shim_running);
-    if (wanted != all->current) {
+    if (wanted != all->current && needs_database(execute_data)) {
         settle(store, wanted);
     }
 }

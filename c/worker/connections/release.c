@@ -196,7 +196,7 @@ static void end_silence(shim_fiber *fiber, const silence *before)
     if (fiber != NULL) {
         fiber->context.is_task = before->is_task;
     }
-    /* Without a limit, neither of these functions of Zend touches the timer. */
+    /* zend_set_timeout() ignores a limit of 0, and zend_unset_timeout() does nothing if that is the present limit. */
     const zend_long limit = EG(timeout_seconds);
     EG(timeout_seconds) = CLEANING_SECONDS;
     zend_unset_timeout();
@@ -284,7 +284,7 @@ ZEND_NAMED_FUNCTION(shim_release_connections)
         return;
     }
     const shim_fiber *fiber = shim_running;
-    /* While they are lent, the transaction is the borrower's. */
+    /* A transaction on lent connections belongs to the borrower. */
     const bool is_in_persistent_transaction =
         shim_owner_of(shim_owner_shared()) == fiber && shim_rest_is_in_persistent_transaction(fiber);
     if (shim_connection_find_if(is_open_for, fiber) != NULL || is_in_persistent_transaction) {

@@ -94,14 +94,14 @@ bool shim_user_leave(shim_connection *connection, const shim_fiber *user)
     return connection->user == NULL;
 }
 
-bool shim_user_of_persistent_is_noted(const shim_fiber *user)
+bool shim_user_has_used_persistent(const shim_fiber *user)
 {
     return shim_user_is_noted(&persistent, user);
 }
 
 bool shim_user_leave_persistent(const shim_fiber *user)
 {
-    return shim_user_of_persistent_is_noted(user) && shim_user_leave(&persistent, user);
+    return shim_user_has_used_persistent(user) && shim_user_leave(&persistent, user);
 }
 
 bool shim_user_take_own_stack(void)

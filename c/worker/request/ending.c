@@ -221,6 +221,7 @@ static shim_outcome outcome_of(const shim_context *context)
 static void recover(shim_fiber *fiber, const shim_checkpoint *here)
 {
     if (fiber->context.fatal || fiber->context.bailed_out) {
+        /* The bailout may have skipped the end of a connect. */
         fiber->lends_nothing = false;
         (void)shim_step_call(here, shim_bailout_recover);
     }
