@@ -190,7 +190,7 @@ impl Engine<Sum> for Adders {
     fn start(&self, _slot: usize) -> Result<Started<Sum>, WorkerStartError> {
         let fewer = |count: u32| count.checked_sub(1);
         let fails = self.board.boots_to_fail.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok();
-        // After its outcome is decided, since a test that has seen a boot may let the next one fail.
+        // Counted after its outcome is decided: a test that has seen the boot may let the next one fail.
         self.board.count(&self.board.boots);
         if fails {
             return Err(WorkerStartError("no boot allowed".to_owned()));

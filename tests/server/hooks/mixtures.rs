@@ -229,7 +229,8 @@ impl Numbers {
     }
 
     /// Returns some of the locks, in order, with steps between them. A program that ends by a fatal error takes no locks.
-    /// Its worker is replaced, and waits between the old thread and the new one are unknown where transactions are open.
+    /// There are none where transactions are open: the worker is replaced, and deadlocks between its old and its new thread are
+    /// not recognised.
     /// Without hooks, a request that polls for the last lock blocks its thread, so the holder of that lock must not await
     /// anything.
     fn program(&mut self, token: usize, may_begin: bool) -> String {

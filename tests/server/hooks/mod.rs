@@ -30,6 +30,7 @@ mod places;
 mod process;
 mod reach;
 mod replaced;
+mod resetting;
 mod results_sockets;
 mod results_streams;
 mod servers;

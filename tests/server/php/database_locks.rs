@@ -1,8 +1,9 @@
-//! Locks of SQLite and other processes, while other requests read the files of the database.
+//! SQLite beside other processes and threads: its locks while other requests read the files of the database, and its memory.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use svc_testing::c;
 use svc_testing::client::eventually;
 use svc_testing::tasks::{PLACES, TaskServer, TaskSvc};
 
@@ -241,5 +242,19 @@ fn descriptors_for_locks_are_closed_with_the_connections() {
         };
         let before = opened(3);
         assert!(opened(50) < before + 20.0);
+    });
+}
+
+/// The counter has one mutex for all threads.
+#[test]
+fn sqlite_counts_no_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("sqlite_memory.so");
+    c::extension(include_str!("../../php/sqlite_memory.c"), &library);
+    let code = "function used(): ?int { $db = new PDO('sqlite::memory:'); $db->exec('CREATE TABLE t (a)'); return test_sqlite_memory(); }";
+    TaskServer::new(code).directive(&format!("extension={}", library.display())).in_each_mode(|running| {
+        for place in PLACES {
+            assert_eq!(running.tell(&format!("used{place}")), "0");
+        }
     });
 }

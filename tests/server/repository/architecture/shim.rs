@@ -53,7 +53,7 @@ fn files_of_the_shim_are_a_ladder() {
     assert!(circles.is_empty(), "files in a circle:\n{}", circles.join("\n"));
 }
 
-/// The page of the shim states the lines of code of each folder: no folder grows without a word there.
+/// c/README.md states the maximum size of each folder.
 #[test]
 fn the_size_of_each_folder_is_stated() {
     let page = fs::read_to_string(root().join("c/README.md")).unwrap();
@@ -72,7 +72,7 @@ fn the_size_of_each_folder_is_stated() {
         let folders = cells[1].split('`').skip(1).step_by(2);
         let counted: usize = folders.map(|folder| sizes.remove(folder).unwrap_or(0)).sum();
         if counted > stated || counted + stated / 20 + 20 < stated {
-            strange.push(format!("{}: {counted} lines, stated are {stated}", cells[1].trim()));
+            strange.push(format!("{}: {counted} lines, but the table says {stated}", cells[1].trim()));
         }
     }
     assert!(sizes.is_empty(), "c/README.md lacks {sizes:?}");
