@@ -11,9 +11,6 @@ if (isset($_GET['status'])) {
     };
     exit;
 }
-if (isset($_GET['descriptors'])) {
-    exit(run(['ls', '-l', '/proc/self/fd']) . shell_exec('ls -l /proc/self/fd'));
-}
 if (isset($_GET['terminate'])) {
     $process = proc_open(['sleep', '1000'], [], $pipes);
     proc_terminate($process);

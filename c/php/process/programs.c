@@ -5,9 +5,14 @@
  * itself uses posix_spawn and popen. libc's popen only uses the environment of the process, so there is a replacement
  * here, with the matching pclose.
  *
+ * PHP opens files and sockets without close-on-exec, so a program would inherit those of all requests: it would keep
+ * their locks after their end, and their connections open. It receives the descriptors that proc_open() names, and no
+ * others above 2, not even those of its own request.
+ *
  * A request cannot replace the server with a program (pcntl_exec); a child that it has forked can. */
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "php/libc/libc.h"
 #include "php/process/process.h"
 
@@ -21,18 +26,63 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* ---- the descriptors of a program ---- */
+
+/* The descriptors that a program receives in addition to 0 to 2 are the keys of `passed`, which may be NULL. The caller has
+ * added the actions that open these. */
+static int close_others(posix_spawn_file_actions_t *actions, const zend_array *passed)
+{
+    int last = STDERR_FILENO;
+    if (passed != NULL) {
+        zend_ulong key;
+        ZEND_HASH_FOREACH_NUM_KEY (passed, key) {
+            last = MAX(last, (int)key);
+        }
+        ZEND_HASH_FOREACH_END();
+    }
+    for (int descriptor = STDERR_FILENO + 1; descriptor < last; descriptor++) {
+        if (!zend_hash_index_exists(passed, (zend_ulong)descriptor)) {
+            int result = posix_spawn_file_actions_addclose(actions, descriptor);
+            if (result != 0) {
+                return result;
+            }
+        }
+    }
+    return posix_spawn_file_actions_addclosefrom_np(actions, last + 1);
+}
+
+/* Returns the descriptors that the current call of proc_open() passes; NULL during other calls. */
+static const zend_array *passed_by_proc_open(void)
+{
+    const zend_execute_data *call = EG(current_execute_data);
+    if (call == NULL || call->func == NULL || call->func->type != ZEND_INTERNAL_FUNCTION ||
+        call->func->common.function_name == NULL || !shim_is_called(call, "proc_open")) {
+        return NULL;
+    }
+    const zval *passed = shim_argument(call, 2);
+    return passed != NULL && Z_TYPE_P(passed) == IS_ARRAY ? Z_ARRVAL_P(passed) : NULL;
+}
+
 /* ---- posix_spawn ---- */
 
 typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
                            char *const[], char *const[]);
 
 /* Starts a program with an empty signal mask in the caller's attributes, and the default action for a signal that the
- * server ignores. */
+ * server ignores. A program of a library other than libphp keeps the descriptors that the library passes to it. */
 static int spawn(spawn_function *function, pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
     if (shim_current == NULL) {
         return function(pid, path, actions, attributes, arguments, environment);
+    }
+    const zend_array *passed = passed_by_proc_open();
+    if (passed != NULL && actions != NULL) {
+        /* The object is a variable of proc_open(), which posix_spawn() may not change. */
+        int result = close_others((posix_spawn_file_actions_t *)actions, passed);
+        if (result != 0) {
+            return result;
+        }
     }
     posix_spawnattr_t own;
     short flags = 0;
@@ -129,6 +179,9 @@ static int start_shell(pid_t *pid, const char *command, int end, int as)
     }
     result = posix_spawn_file_actions_adddup2(&actions, end, as);
     if (result == 0) {
+        result = close_others(&actions, NULL);
+    }
+    if (result == 0) {
         result = posix_spawn(pid, "/bin/sh", &actions, NULL, arguments, environ);
     }
     posix_spawn_file_actions_destroy(&actions);
@@ -141,8 +194,8 @@ enum { PRINTED_MAX = 1 << 20 };
 static bool open_program(program *program, const char *command, bool reads)
 {
     int ends[2];
-    /* Our end is close-on-exec whatever the mode. libc's would not be, so a program of another thread's request could
-     * inherit it, and this program would never see the end of its input. */
+    /* Our end is close-on-exec whatever the mode. libc's would not be, so a program that a library starts for another
+     * thread's request could inherit it, and this program would never see the end of its input. */
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return false;
     }

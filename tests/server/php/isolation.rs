@@ -120,21 +120,6 @@ fn programs_can_be_ended_by_signals() {
 }
 
 #[test]
-fn programs_inherit_no_descriptor_of_the_server() {
-    let svc = start("2");
-    // A connection, a file and a running request are open meanwhile.
-    let mut dirty = enter(&svc, "a");
-    let seen = svc.get("/children.php?descriptors").text();
-    assert!(seen.contains(" 0 -> /dev/null"), "{seen}");
-    // PHP itself leaves the script open; svc has sockets, pollers and memory files.
-    for kind in ["socket:", "anon_inode:", "memfd:"] {
-        assert!(!seen.contains(kind), "{seen}");
-    }
-    leave(svc.root(), "a");
-    assert_eq!(dirty.response().text(), "still dirty");
-}
-
-#[test]
 fn the_error_level_outlasts_a_function_that_a_fatal_error_has_left() {
     // highlight_string() lowers the level without its directive.
     let code = "<?php if (isset($_GET['fail'])) { ob_start(fn () => str_repeat('x', 1 << 40), 1); \

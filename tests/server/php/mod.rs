@@ -13,6 +13,7 @@ mod fatal_errors;
 mod frankenphp;
 mod gone_scripts;
 mod header_lines;
+mod inherited_descriptors;
 mod isolation;
 mod libc_state;
 mod libraries;

@@ -135,36 +135,6 @@ echo json_encode($status);
     assert_eq!(svc.get("/pipes.php").text(), expected);
 }
 
-#[test]
-fn the_pipe_of_one_request_is_not_inherited_by_programs_of_another() {
-    let script = r#"<?php
-if (isset($_GET['look'])) {
-    $process = proc_open(['ls', '-l', '/proc/self/fd'], [1 => ['file', __DIR__ . '/seen', 'w']], $pipes);
-    proc_close($process);
-    exit(file_get_contents(__DIR__ . '/seen'));
-}
-$in = popen('cat', 'r');
-$out = popen('cat', 'w');
-file_put_contents(__DIR__ . '/opened', fstat($in)['ino'] . ' ' . fstat($out)['ino']);
-rename(__DIR__ . '/opened', __DIR__ . '/inside');
-while (!file_exists(__DIR__ . '/go')) {
-    usleep(1000);
-    clearstatcache();
-}
-"#;
-    let svc = Svc::start(&[("pipe.php", script)], &[("PHP_WORKERS", "2")]);
-    let mut client = svc.client();
-    client.send("GET /pipe.php HTTP/1.1\r\nHost: x\r\n\r\n");
-    eventually("the pipes are open", || svc.root().join("inside").exists());
-    let seen = svc.get("/pipe.php?look").text();
-    assert!(seen.contains("/seen"), "{seen}");
-    for pipe in std::fs::read_to_string(svc.root().join("inside")).unwrap().split(' ') {
-        assert!(!seen.contains(&format!("pipe:[{pipe}]")), "{pipe} is in {seen}");
-    }
-    std::fs::write(svc.root().join("go"), "").unwrap();
-    assert_eq!(client.response().status, 200);
-}
-
 #[cfg(feature = "worker")]
 const BOOT_MASK: &str = r#"<?php
 $before = umask(0o027);
