@@ -144,7 +144,7 @@ impl DnsServer {
         );
         fs::write(file("wrapper"), wrapper).unwrap();
         fs::set_permissions(file("wrapper"), fs::Permissions::from_mode(0o755)).unwrap();
-        Svc::start_under(&file("wrapper"), files, settings)
+        Svc::start_under(&file("wrapper"), files, settings, &[])
     }
 }
 

@@ -85,7 +85,7 @@ impl Plugins {
     /// Starts a server with the plugins through a wrapper that changes its process.
     pub fn start_under(&self, wrapper: &Path, further: &[(&str, &str)]) -> Svc {
         let settings = self.settings(further);
-        Svc::start_under(wrapper, &[], &borrowed(&settings))
+        Svc::start_under(wrapper, &[], &borrowed(&settings), &[])
     }
 
     /// Begins to start a server with the plugins without waiting for it.

@@ -56,11 +56,17 @@ impl Svc {
     }
 
     /// Starts a server through a wrapper that first changes its process.
-    pub fn start_under(wrapper: &Path, files: &[(&str, &str)], settings: &[(&str, &str)]) -> Self {
+    pub fn start_under(
+        wrapper: &Path,
+        files: &[(&str, &str)],
+        settings: &[(&str, &str)],
+        directives: &[&str],
+    ) -> Self {
         let root = written(files);
         let plain = command(root.path(), settings);
         let mut command = Command::new(wrapper);
         command.env_clear().arg(plain.get_program()).stdin(Stdio::null());
+        command.args(directives.iter().flat_map(|directive| ["-d", directive]));
         command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
         Self::spawn(root, command)
     }
@@ -68,9 +74,7 @@ impl Svc {
     /// Starts a server on an existing document root, with PHP directives; `DOCUMENT_ROOT` may name a folder in it.
     pub fn launch(root: TempDir, settings: &[(&str, &str)], directives: &[&str]) -> Self {
         let mut command = command(root.path(), settings);
-        for directive in directives {
-            command.args(["-d", directive]);
-        }
+        command.args(directives.iter().flat_map(|directive| ["-d", directive]));
         Self::spawn(root, command)
     }
 

@@ -65,18 +65,24 @@ function passed(string $kind): string
     $own = fopen(__FILE__, 'r');
     [$near, $far] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
     // The end of a pipe that already has the requested number is not duplicated.
-    $number = $kind === 'same' ? lowest_free() : 7;
+    $number = $kind === 'same' ? lowest_free() : 40;
     $specification = match ($kind) {
-        'pipe' => [$number => ['pipe', 'w'], 5 => ['null']],
-        'socket' => [$number => ['socket'], 5 => ['null']],
-        'file' => [$number => ['file', __DIR__ . '/passed', 'w'], 5 => ['null']],
-        'stream' => [$number => $far, 5 => ['null']],
-        'redirect' => [5 => $far, $number => ['redirect', 5]],
-        'null' => [$number => ['null'], 5 => ['null']],
+        'pipe' => [$number => ['pipe', 'w'], 45 => ['null']],
+        'socket' => [$number => ['socket'], 45 => ['null']],
+        'file' => [$number => ['file', __DIR__ . '/passed', 'w'], 45 => ['null']],
+        'stream' => [$number => $far, 45 => ['null']],
+        'redirect' => [45 => $far, $number => ['redirect', 45]],
+        'null' => [$number => ['null'], 45 => ['null']],
+        'terminal' => [['pty'], ['pty'], $number => ['null'], 45 => ['null']],
         'same' => [$number => ['pipe', 'r'], $number + 20 => ['null']],
     };
     $use = $kind === 'same' ? "cat <&$number > passed" : "printf passed >&$number";
-    $process = proc_open(['bash', '-c', "$use; " . LOOK . ' > listing'], $specification, $pipes, __DIR__);
+    $process = proc_open(
+        command: ['bash', '-c', "$use; " . LOOK . ' > listing'],
+        pipes: $pipes,
+        descriptor_spec: $specification,
+        cwd: __DIR__,
+    );
     fclose($far);
     if ($kind === 'same') {
         fwrite($pipes[$number], 'passed');
@@ -110,6 +116,19 @@ function act(): void
     } elseif ($act === 'start') {
         exec('cd ' . __DIR__ . '; (while [ -e script.php ] && [ ! -e end ]; do sleep 0.05; done; touch ended) > /dev/null 2>&1 &');
         echo 'started';
+    } elseif ($act === 'replace') {
+        $own = fopen(__FILE__, 'r');
+        $child = pcntl_fork();
+        $child === 0 && pcntl_exec('/bin/sh', ['-c', LOOK . ' > replaced']);
+        pcntl_waitpid($child, $status);
+        echo file_get_contents(__DIR__ . '/replaced');
+    } elseif ($act === 'far') {
+        // The largest number is valid; one above it, and very large ones, are not.
+        $limit = posix_getrlimit()['soft openfiles'];
+        foreach ([min($limit - 1, 65535), 65536, PHP_INT_MAX >> 40] as $number) {
+            $seen[] = is_resource(@proc_open(['true'], [$number => ['null']], $pipes));
+        }
+        echo json_encode($seen);
     } else {
         echo passed($_GET['kind']);
     }

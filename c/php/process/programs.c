@@ -18,15 +18,30 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- the descriptors of a program ---- */
+/* ---- the descriptors and the directory of a program ---- */
+
+/* The largest number of a descriptor that proc_open() may pass: each number below it costs an action. */
+enum { PASSED_MAX = 65535 };
+
+/* Returns the call if the function of this name is running. */
+static const zend_execute_data *current_call(const char *name)
+{
+    const zend_execute_data *call = EG(current_execute_data);
+    return call != NULL && call->func != NULL && call->func->type == ZEND_INTERNAL_FUNCTION &&
+                   call->func->common.function_name != NULL && shim_is_called(call, name)
+               ? call
+               : NULL;
+}
 
 /* The descriptors that a program receives in addition to 0 to 2 are the keys of `passed`, which may be NULL. The caller has
  * added the actions that open these. */
@@ -40,6 +55,9 @@ static int close_others(posix_spawn_file_actions_t *actions, const zend_array *p
         }
         ZEND_HASH_FOREACH_END();
     }
+    if (last > PASSED_MAX) {
+        return EBADF;
+    }
     for (int descriptor = STDERR_FILENO + 1; descriptor < last; descriptor++) {
         if (!zend_hash_index_exists(passed, (zend_ulong)descriptor)) {
             int result = posix_spawn_file_actions_addclose(actions, descriptor);
@@ -48,19 +66,31 @@ static int close_others(posix_spawn_file_actions_t *actions, const zend_array *p
             }
         }
     }
-    return posix_spawn_file_actions_addclosefrom_np(actions, last + 1);
+    int result = posix_spawn_file_actions_addclosefrom_np(actions, last + 1);
+    /* No descriptor may have this number: there are none to close. */
+    return result == EBADF ? 0 : result;
 }
 
-/* Returns the descriptors that the current call of proc_open() passes; NULL during other calls. */
-static const zend_array *passed_by_proc_open(void)
+/* Where threads share the directory of the process, the program has to change to that of the request. */
+static int change_directory(posix_spawn_file_actions_t *actions)
 {
-    const zend_execute_data *call = EG(current_execute_data);
-    if (call == NULL || call->func == NULL || call->func->type != ZEND_INTERNAL_FUNCTION ||
-        call->func->common.function_name == NULL || !shim_is_called(call, "proc_open")) {
-        return NULL;
+    const cwd_state *directory = shim_directory();
+    return shim_has_own_directory() || directory->cwd_length == 0
+               ? 0
+               : posix_spawn_file_actions_addchdir_np(actions, directory->cwd);
+}
+
+/* Adds what proc_open() lacks. */
+static int complete(posix_spawn_file_actions_t *actions, const zend_execute_data *proc_open)
+{
+    const zval *passed = shim_argument(proc_open, 2);
+    const zval *directory = shim_argument(proc_open, 4);
+    int result =
+        close_others(actions, passed != NULL && Z_TYPE_P(passed) == IS_ARRAY ? Z_ARRVAL_P(passed) : NULL);
+    if (result == 0 && (directory == NULL || Z_TYPE_P(directory) == IS_NULL)) {
+        result = change_directory(actions);
     }
-    const zval *passed = shim_argument(call, 2);
-    return passed != NULL && Z_TYPE_P(passed) == IS_ARRAY ? Z_ARRVAL_P(passed) : NULL;
+    return result;
 }
 
 /* ---- posix_spawn ---- */
@@ -76,10 +106,10 @@ static int spawn(spawn_function *function, pid_t *pid, const char *path, const p
     if (shim_current == NULL) {
         return function(pid, path, actions, attributes, arguments, environment);
     }
-    const zend_array *passed = passed_by_proc_open();
-    if (passed != NULL && actions != NULL) {
-        /* The object is a variable of proc_open(), which posix_spawn() may not change. */
-        int result = close_others((posix_spawn_file_actions_t *)actions, passed);
+    const zend_execute_data *proc_open = current_call("proc_open");
+    if (proc_open != NULL && actions != NULL) {
+        /* A variable of proc_open(), which only posix_spawn() may not change. */
+        int result = complete((posix_spawn_file_actions_t *)actions, proc_open);
         if (result != 0) {
             return result;
         }
@@ -180,6 +210,9 @@ static int start_shell(pid_t *pid, const char *command, int end, int as)
     result = posix_spawn_file_actions_adddup2(&actions, end, as);
     if (result == 0) {
         result = close_others(&actions, NULL);
+    }
+    if (result == 0) {
+        result = change_directory(&actions);
     }
     if (result == 0) {
         result = posix_spawn(pid, "/bin/sh", &actions, NULL, arguments, environ);
@@ -296,6 +329,13 @@ int execve(const char *path, char *const arguments[], char *const environment[])
         errno = EPERM;
         return -1;
     }
+#ifdef SYS_close_range
+    /* A library that forks and starts a program passes the descriptors that the program needs. Linux before 5.11 cannot set
+     * the flag this way. */
+    if (shim_current != NULL && current_call("pcntl_exec") != NULL) {
+        (void)syscall(SYS_close_range, STDERR_FILENO + 1u, ~0u, CLOSE_RANGE_CLOEXEC);
+    }
+#endif
     char **merged = NULL;
     if (environment == environ && !shim_environment_merge(&merged)) {
         errno = ENOMEM;

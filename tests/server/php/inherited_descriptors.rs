@@ -61,6 +61,24 @@ fn no_descriptor_of_a_request_is_inherited() {
 }
 
 #[test]
+fn a_child_that_becomes_a_program_keeps_no_descriptor() {
+    in_each_mode(|svc, mode| {
+        let mut holds = holder(svc);
+        let listing = svc.get("/script.php?act=replace").text();
+        assert_eq!(numbers(&listing), [0, 1, 2], "{mode}: {listing}");
+        std::fs::write(svc.root().join("go"), "").unwrap();
+        assert_eq!(holds.response().status, 200);
+    });
+}
+
+#[test]
+fn numbers_that_no_descriptor_can_have_are_refused() {
+    in_each_mode(|svc, mode| {
+        assert_eq!(svc.get("/script.php?act=far").text(), "[true,false,false]", "{mode}");
+    });
+}
+
+#[test]
 fn a_program_does_not_keep_the_lock_of_a_request() {
     in_each_mode(|svc, mode| {
         let mut holds = holder(svc);
@@ -79,10 +97,10 @@ fn a_program_does_not_keep_the_lock_of_a_request() {
 #[test]
 fn proc_open_passes_what_it_names() {
     in_each_mode(|svc, mode| {
-        for kind in ["pipe", "socket", "file", "stream", "redirect", "null", "same"] {
+        for kind in ["pipe", "socket", "file", "stream", "redirect", "null", "terminal", "same"] {
             let text = svc.get(&format!("/script.php?act=pass&kind={kind}")).text();
             let (said, listing) = text.split_once('|').unwrap_or_else(|| panic!("{mode}, {kind}: {text}"));
-            let expected = if kind == "null" { "" } else { "passed" };
+            let expected = if ["null", "terminal"].contains(&kind) { "" } else { "passed" };
             assert_eq!(said, expected, "{mode}, {kind}");
             let numbers = numbers(listing);
             assert_eq!(numbers.len(), 5, "{mode}, {kind}: {listing}");

@@ -211,7 +211,7 @@ fn a_server_whose_threads_share_the_file_mode_mask_logs_it() {
         let report: Value = serde_json::from_str(&svc.ask("/config").text()).unwrap();
         report["php"]["umask_per_thread"].as_bool().unwrap()
     };
-    let shared = Svc::start_under(&wrapper, &files, &[]);
+    let shared = Svc::start_under(&wrapper, &files, &[], &[]);
     let record = shared.log().expect(SHARED);
     assert_eq!((record["level"].as_str(), fact(&shared)), (Some("WARN"), false));
     // Reading the mask does not change it for files that others create meanwhile.
@@ -224,4 +224,41 @@ fn a_server_whose_threads_share_the_file_mode_mask_logs_it() {
     assert_eq!(made, format!("{:03o} 027 027", 0o777 & !mask));
     let own = Svc::start(&files, &[]);
     assert_eq!((own.log().find(SHARED), fact(&own)), (None, true));
+}
+
+const DIRECTORIES: &str = r#"<?php
+require 'programs.php';
+chdir(__DIR__ . '/one');
+function started(?string $directory): string
+{
+    $process = proc_open(['pwd'], [1 => ['pipe', 'w']], $pipes, $directory);
+    $output = stream_get_contents($pipes[1]);
+    proc_close($process);
+    return $output;
+}
+$seen = array_map(fn (Closure $way) => $way('pwd'), ways());
+$seen += ['null' => started(null), '..' => started('..'), 'two' => started('two'), 'absolute' => started(__DIR__ . '/one/two')];
+echo json_encode(array_map(fn (string $seen) => str_replace(__DIR__, '@', trim($seen)), $seen), JSON_UNESCAPED_SLASHES);
+"#;
+
+#[test]
+fn programs_start_in_the_directory_of_their_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrapper = folder.path().join("without_unshare");
+    c::program(include_str!("../../php/without_unshare.c"), &wrapper);
+    let files = [("programs.php", PROGRAMS), ("directories.php", DIRECTORIES), ("one/two/three.txt", "")];
+    let sendmail = ["sendmail_path=sh"];
+    let servers =
+        [Svc::start_with(&files, &[], &sendmail), Svc::start_under(&wrapper, &files, &[], &sendmail)];
+    for (svc, may_unshare) in servers.iter().zip([true, false]) {
+        let seen: Value = serde_json::from_str(&svc.get("/directories.php").text()).unwrap();
+        for (way, directory) in seen.as_object().unwrap() {
+            let expected = match way.as_str() {
+                ".." => "@",
+                "two" | "absolute" => "@/one/two",
+                _ => "@/one",
+            };
+            assert_eq!(directory, expected, "{way}, {may_unshare}");
+        }
+    }
 }
