@@ -134,7 +134,11 @@ fn answers(calls: &[Call], server: &TaskSvc, tell: fn(&TaskSvc, &str) -> String)
 pub fn assert_same_with_hook(calls: &[Call]) {
     let folder = tempfile::tempdir().unwrap();
     let (pages, slow, hangs) = (Backend::tcp(page), Backend::tcp(read_late), Backend::tcp(Visit::hang));
-    let leaves = Backend::tcp(|visit| visit.pause(Duration::from_millis(100)).and_then(|()| visit.reset()));
+    let leaves = Backend::tcp(|visit| {
+        visit.bytes(1)?;
+        visit.pause(Duration::from_millis(100))?;
+        visit.reset()
+    });
     let full = [Listener::tcp(), Listener::unix(folder.path().join("socket"))].map(Unaccepting::new);
     // Bound, so that no other process takes the port, but not listening.
     let nobody =

@@ -26,7 +26,7 @@ chdir('/');
 umask(0o777);
 foreach (['precision' => '3', 'memory_limit' => '64M', 'include_path' => '/nowhere', 'error_reporting' => '0', 'user_agent' => 'dirty',
     'default_charset' => 'iso-8859-1', 'arg_separator.output' => ';', 'serialize_precision' => '2', 'zend.assertions' => '0',
-    'pcre.backtrack_limit' => '1000', 'session.name' => 'DIRTY', 'display_errors' => '0', 'max_execution_time' => '7'] as $name => $value) {
+    'pcre.backtrack_limit' => '1000', 'session.name' => 'DIRTY', 'display_errors' => '0', 'max_execution_time' => '700'] as $name => $value) {
     ini_set($name, $value) !== false || throw new LogicException("$name cannot be set");
 }
 date_default_timezone_set('Asia/Tokyo');
@@ -41,7 +41,7 @@ bcscale(7);
 gc_disable();
 mt_srand(4711);
 ignore_user_abort(true);
-set_time_limit(9);
+set_time_limit(900);
 stream_wrapper_register('left', LeftBehind::class);
 stream_wrapper_unregister('data');
 stream_filter_register('left.behind', LeftFilter::class);

@@ -116,7 +116,7 @@ fn a_client_that_leaves_while_its_worker_ends_has_one_end() {
 
 #[test]
 fn a_refusal_that_its_client_has_read_does_not_become_abandoned_work() {
-    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "50")]);
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "2000")]);
     let mut running = site.client();
     running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
     site.until_inside("a");
@@ -258,7 +258,7 @@ fn waits(site: &Site) -> (u64, u64) {
 
 #[test]
 fn a_wait_was_wasted_if_the_pool_started_nothing_meanwhile() {
-    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "100")]);
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "2000")]);
     let running = get(&site, "/wait/a");
     site.until_inside("a");
     assert_eq!(queued(&site, "/hello", 1).response().status, 529);
@@ -286,7 +286,7 @@ fn a_wait_in_which_the_pool_started_something_was_not_wasted() {
 
 #[test]
 fn the_wait_of_a_departed_client_is_not_counted() {
-    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "500")]);
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "3000")]);
     let running = get(&site, "/wait/a");
     site.until_inside("a");
     drop(queued(&site, "/hello", 1));
@@ -301,7 +301,7 @@ fn the_wait_of_a_departed_client_is_not_counted() {
 
 #[test]
 fn a_wait_that_was_shortened_was_not_wasted() {
-    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "2000")]);
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "6000")]);
     let running = get(&site, "/wait/a");
     site.until_inside("a");
     // Enough samples for a decision about the budget.
@@ -313,7 +313,7 @@ fn a_wait_that_was_shortened_was_not_wasted() {
     site.switches.open("a");
     site.until_inside("b");
     let budget = || site.shared().gate_facts().unwrap().wait_budget.as_millis();
-    eventually("the budget is halved", || budget() == 1000);
+    eventually("the budget is halved", || budget() == 3000);
     assert_eq!(get(&site, "/hello").response().status, 529);
     let (refused, wasted) = waits(&site);
     assert!(refused >= 1 && wasted == 0, "{refused} refused, {wasted} wasted");

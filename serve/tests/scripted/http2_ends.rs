@@ -77,7 +77,7 @@ fn a_reset_during_the_response_reaches_the_script_and_is_not_counted() {
 
 #[test]
 fn a_wait_that_is_over_is_529_for_its_stream() {
-    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "200")]);
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "2000")]);
     let mut client = site.http2();
     let running = client.ask("/wait/a");
     site.until_inside("a");
@@ -269,14 +269,12 @@ fn a_slow_body_is_408_for_its_stream() {
 
 #[test]
 fn a_drain_after_a_long_pause_waits_for_requests_in_flight() {
-    let mut site = Site::start(&[("IO_WORKERS", "1"), ("KEEPALIVE_TIMEOUT_SECONDS", "2")]);
+    let mut site = Site::start(&[("IO_WORKERS", "1"), ("HEADER_TIMEOUT_SECONDS", "2")]);
     std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
-    // When the first one is closed, the others have been silent for longer than the drain's grace period.
-    let mut first = site.http2();
-    first.ping();
+    // When the last one is closed, the others have been silent for longer than the drain's grace period.
     let mut clients: Vec<_> = (0..50).map(|_| site.http2()).collect();
     clients.iter_mut().for_each(Http2Client::ping);
-    first.expect_end();
+    site.client().expect_end();
     let asked: Vec<_> = clients.iter_mut().map(|client| client.ask("/note.txt")).collect();
     site.drain();
     for (client, id) in clients.iter_mut().zip(asked) {

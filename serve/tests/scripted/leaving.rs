@@ -106,7 +106,7 @@ fn the_setting_decides_whether_a_request_runs_without_its_client() {
 
 #[test]
 fn an_abandoned_request_does_not_run_after_its_wait() {
-    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "200")]);
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "3000")]);
     let mut running = site.client();
     running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
     site.until_inside("a");

@@ -189,7 +189,7 @@ fn left_behind(site: &Site, place: &str) -> Client {
 
 #[test]
 fn no_more_workers_linger_than_may_and_the_next_one_keeps_its_place() {
-    let site = start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "50")]);
+    let site = start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "2000")]);
     let places: Vec<_> = (0..=LINGERING_MIN).map(|number| format!("p{number}")).collect();
     let mut waiting: Vec<_> = places
         .iter()

@@ -23,7 +23,7 @@ return static function (): string {
         $tasks->resolve([
             'slow' => static function () { sleep(60); },
             'quick' => static fn () => 'done',
-        ], 2000),
+        ], 10000),
         $outcome(static fn () => $tasks->resolve([
             static function () { sleep(60); },
         ], 1)),

@@ -79,7 +79,7 @@ fn before_the_script_runs() {
 
 #[test]
 fn at_the_time_limit() {
-    in_each_mode(&[("PHP_WORKERS", "20")], &["max_execution_time=5"], |svc, mode| {
+    in_each_mode(&[("PHP_WORKERS", "20")], &["max_execution_time=10"], |svc, mode| {
         let svc = &*svc;
         std::thread::scope(|scope| {
             for end in [End::Limit, End::LimitInCall] {

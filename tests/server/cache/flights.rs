@@ -103,12 +103,14 @@ fn one_script_answers_all_concurrent_requests() {
         assert_eq!(leader.response().text(), "run 1");
         for follower in &mut followers {
             let response = follower.response();
-            assert_eq!(
-                (response.text().as_str(), status_of(&response)),
-                ("run 1", "svc; fwd=miss; collapsed")
-            );
+            assert_eq!(response.text(), "run 1");
+            // One that was late finds the stored response.
+            let status = status_of(&response);
+            assert!(status == "svc; fwd=miss; collapsed" || status.starts_with("svc; hit"), "{status}");
         }
-        assert_eq!((runs(svc), outcome(svc, "collapsed")), (1, 20.0));
+        assert_eq!(runs(svc), 1);
+        eventually("all are counted", || outcome(svc, "collapsed") + outcome(svc, "hit") == 20.0);
+        assert_ne!(outcome(svc, "collapsed"), 0.0);
     });
 }
 
@@ -223,7 +225,7 @@ fn followers_of_a_response_that_needs_validation_run_on_their_own() {
 
 #[test]
 fn a_follower_waits_no_longer_than_for_a_worker() {
-    let svc = cached(&[("QUEUE_WAIT_TIMEOUT_MS", "100")]);
+    let svc = cached(&[("QUEUE_WAIT_TIMEOUT_MS", "2000")]);
     // The first process may take longer to start than a request waits.
     eventually("there is a worker", || svc.get("/page.php").text() == "run 1");
     let refused = || svc.metric("svc_admission_refused_total{reason=\"wait_timeout\"}");
@@ -297,8 +299,9 @@ fn a_stale_response_answers_while_one_request_refreshes_it() {
         let refreshes = svc.metric("svc_response_cache_refreshes_total");
         // A refresh is no request, and its work is counted like any other.
         eventually("the scripts are counted", || svc.metric("svc_queue_wait_us_count") >= 1.0 + refreshes);
-        let answered: f64 = ["hit", "miss", "stale", "collapsed"].iter().map(|word| outcome(svc, word)).sum();
-        assert_eq!(answered, svc.metric("svc_requests_total"));
+        let answered =
+            || -> f64 { ["hit", "miss", "stale", "collapsed"].iter().map(|word| outcome(svc, word)).sum() };
+        eventually("all are counted", || answered() == svc.metric("svc_requests_total"));
         assert_eq!(svc.metric("svc_abandoned_work_total"), 0.0);
     });
 }
@@ -371,7 +374,7 @@ fn a_stale_response_answers_in_place_of_a_refusal() {
 
 #[test]
 fn a_follower_gets_the_stale_response_when_its_wait_is_over() {
-    let svc = cached(&[("RESPONSE_CACHE_STALE_SECONDS", "600"), ("QUEUE_WAIT_TIMEOUT_MS", "100")]);
+    let svc = cached(&[("RESPONSE_CACHE_STALE_SECONDS", "600"), ("QUEUE_WAIT_TIMEOUT_MS", "2000")]);
     let page = "/page.php?hold&h[]=Cache-Control:max-age=0";
     go(&svc, "");
     // The first process may take longer to start than a request waits.

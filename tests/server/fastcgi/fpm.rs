@@ -228,7 +228,7 @@ fn the_time_limit_holds_while_another_client_has_the_pool() {
     // A backlog of none is full with one connection, which nothing accepts; the probes of svc take part.
     for backlog in ["", "listen.backlog = 0"] {
         let Some(fpm) = Fpm::start(&format!("pm.max_children = 1\n{backlog}")) else { return };
-        let svc = in_front_of(&fpm, &[("PHP_WORKERS", "1")], &["max_execution_time=1"]);
+        let svc = in_front_of(&fpm, &[("PHP_WORKERS", "1")], &["max_execution_time=3"]);
         let rival = Rival::run(&fpm, &svc, 0);
         thread::scope(|scope| {
             // Blocks if a probe of svc has filled the backlog.

@@ -436,7 +436,7 @@ fn the_time_limit_answers_and_ends_the_process() {
         let svc = start(
             &[PID, ("sleep.php", script)],
             &[("PHP_WORKERS", "1")],
-            &["max_execution_time=1", "hard_timeout=0"],
+            &["max_execution_time=4", "hard_timeout=0"],
         );
         let mut client = svc.client();
         let before = pid_of(&client.get("/pid.php"));
@@ -456,7 +456,7 @@ fn a_stopped_process_is_killed_at_the_time_limit() {
     let svc = start(
         &[PID, ("stop.php", "<?php posix_kill(getmypid(), SIGSTOP); sleep(60);")],
         &[("PHP_WORKERS", "1")],
-        &["max_execution_time=1", "hard_timeout=0"],
+        &["max_execution_time=4", "hard_timeout=0"],
     );
     assert_eq!(svc.get("/stop.php").status, 504);
     pid_of(&svc.get("/pid.php"));

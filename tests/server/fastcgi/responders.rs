@@ -127,15 +127,17 @@ fn a_malformed_response_is_502() {
 
 #[test]
 fn a_response_that_breaks_off_is_visibly_incomplete() {
+    static IS_READ: AtomicBool = AtomicBool::new(false);
     let act: Act = |stream| {
         write(stream, &record(6, b"\r\nhalf", 0));
-        thread::sleep(std::time::Duration::from_millis(100));
+        eventually("the client has read it", || IS_READ.load(Ordering::Acquire));
     };
     let (svc, _folder) = start(act, &[]);
     let mut client = svc.client();
     client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     client.head_only();
     assert_eq!(client.chunk().as_deref(), Some(&b"half"[..]));
+    IS_READ.store(true, Ordering::Release);
     assert_eq!(client.chunk(), None, "the end is missing");
 }
 

@@ -22,12 +22,12 @@ class Statement extends mysqli_stmt { public $self; }
 function connect(): PDO { return new PDO(DSN, USER, PASSWORD, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); }
 function connect_mysqli(): ?mysqli { return is_mysql() ? new mysqli('127.0.0.1', USER, PASSWORD, NAME, PORT) : null; }
 function is_mysql(): bool { return str_starts_with(DSN, 'mysql:'); }
-function waiting($n): string { return is_mysql() ? "SELECT GET_LOCK('gate', 600) + $n - 1" : "SELECT $n FROM (SELECT pg_advisory_lock(1)) AS gate"; }
-function open_gate(): string { return is_mysql() ? "SELECT RELEASE_LOCK('gate')" : 'SELECT pg_advisory_unlock(1)'; }
+function waiting($n): string { return is_mysql() ? "SELECT GET_LOCK(CONCAT(DATABASE(), '.gate'), 600) + $n - 1" : "SELECT $n FROM (SELECT pg_advisory_lock(1)) AS gate"; }
+function open_gate(): string { return is_mysql() ? "SELECT RELEASE_LOCK(CONCAT(DATABASE(), '.gate'))" : 'SELECT pg_advisory_unlock(1)'; }
 function hold_gate()
 {
     $db = connect();
-    $db->query(is_mysql() ? "SELECT GET_LOCK('gate', 0)" : 'SELECT pg_advisory_lock(1)')->fetchAll();
+    $db->query(is_mysql() ? "SELECT GET_LOCK(CONCAT(DATABASE(), '.gate'), 0)" : 'SELECT pg_advisory_lock(1)')->fetchAll();
     mark('held');
     until('go');
 }

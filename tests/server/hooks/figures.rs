@@ -126,9 +126,10 @@ function asks_mysqli() { return (int) Held::$mysqli->query('SELECT 7')->fetch_ro
 /** A connection that is closed in the middle of a transaction. */
 function too_long($kind)
 {
-    set_time_limit(1);
     $kind === 'mysqli' ? Held::$mysqli->begin_transaction() : Held::$$kind->beginTransaction();
     mark('first');
+    until('second');
+    set_time_limit(1);
     Held::$$kind->query($kind === 'pg' ? 'SELECT pg_sleep(60)' : 'SELECT sleep(60)');
 }
 function begins($kind)
@@ -253,6 +254,7 @@ fn a_connection_closed_in_a_transaction_is_reported_as_lost() {
             server.until("first");
             let mut others: Vec<_> = (0..3).map(|_| server.send("begins", kind)).collect();
             eventually("all want it", || server.lines("look").len() == others.len());
+            server.mark("second");
             assert_eq!(one.response().status, 504);
             for other in &mut others {
                 assert_like(&other.response().text(), expected);

@@ -33,7 +33,7 @@ function by_program($n)
     $wait = "echo >> started; while test -e started && ! test -e go; do sleep 0.1; done; echo $n";
     return exec('cd ' . escapeshellarg(__DIR__) . "; $wait");
 }
-Svc\Worker::serve(function () { echo $_GET['do']($_GET['n']); });
+Svc\Worker::serve(function () { set_time_limit(300); echo $_GET['do']($_GET['n']); });
 "#;
 
 /// Servers that hold their clients.

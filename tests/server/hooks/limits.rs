@@ -76,9 +76,9 @@ function endless(int $n): ?string { return array_keys($GLOBALS['endless'])[$n] ?
 function how_many() { return count($GLOBALS['endless']); }
 function limited($n)
 {
+    register_shutdown_function(fn () => mark('shut', $n));
     set_time_limit(1);
     mark('begun', $n);
-    register_shutdown_function(fn () => mark('shut', $n));
     try { @$GLOBALS['endless'][endless((int) $n)](); } finally { mark('finally', $n); }
     mark('went on', endless((int) $n));
 }
@@ -294,9 +294,13 @@ fn exceptions_of_a_connection_that_was_reset_are_waited_for_until_the_timeout() 
     let server = one_thread(TaskServer::new(RESET), "net").start(Mode::Worker);
     assert_eq!(server.tell("one"), "0");
     assert_eq!(server.tell("two"), "0");
-    let before = cpu_time(&server.svc);
-    assert_eq!(server.send("for_ever", "").response().status, 504);
-    assert!(cpu_time(&server.svc) - before < Duration::from_millis(500), "it does not spin");
+    // A stolen processor may be booked as the server's time; spinning would happen each time.
+    let is_idle = || {
+        let before = cpu_time(&server.svc);
+        assert_eq!(server.send("for_ever", "").response().status, 504);
+        cpu_time(&server.svc) - before < Duration::from_millis(500)
+    };
+    assert!((0..3).any(|_| is_idle()), "it spins");
     assert_serves(&server);
 }
 

@@ -11,7 +11,7 @@ use svc_testing::waits::{HTTP_WAYS, Pages, Stores};
 
 const VICTIMS: &str = r#"
 class Held { public static $ask; }
-function neighbour($way) { $ask = $way(); mark('connected'); until('asks'); return $ask('neighbour'); }
+function neighbour($way) { set_time_limit(600); $ask = $way(); mark('connected'); until('asks'); return $ask('neighbour'); }
 /** Queries the shared connection or a private one, and has one of its allocations fail. */
 function victim($n)
 {

@@ -12,7 +12,8 @@ use svc_testing::tasks::{Mode, TaskServer, TaskSvc};
 use svc_testing::turns::{answers, looks_in_vain, server_with};
 
 /// The connection of the boot script, and its uses in requests. `hold_gate` takes, on a separate connection, the lock that
-/// `wait_at_gate` waits for inside the database.
+/// `wait_at_gate` waits for inside the database. Names of locks are those of the whole server, which other tests use at the
+/// same time.
 const CODE: &str = r#"
 class Held { public static $db, $other, $stmt, $kept; }
 function connect(array $options = []): PDO
@@ -22,12 +23,12 @@ function connect(array $options = []): PDO
 function is_mysql(): bool { return str_starts_with(DSN, 'mysql:'); }
 function count_rows(?PDO $db = null): int { return (int) ($db ?? Held::$db)->query('SELECT count(*) FROM money')->fetchColumn(); }
 function insert(?PDO $db = null): void { ($db ?? Held::$db)->exec('INSERT INTO money VALUES (1)'); }
-function wait_at_gate(): void { Held::$db->query(is_mysql() ? "SELECT GET_LOCK('gate', 600)" : 'SELECT pg_advisory_lock(1)')->fetchAll(); }
-function open_gate(): void { Held::$db->query(is_mysql() ? "SELECT RELEASE_LOCK('gate')" : 'SELECT pg_advisory_unlock(1)')->fetchAll(); }
+function wait_at_gate(): void { Held::$db->query(is_mysql() ? "SELECT GET_LOCK(CONCAT(DATABASE(), '.gate'), 600)" : 'SELECT pg_advisory_lock(1)')->fetchAll(); }
+function open_gate(): void { Held::$db->query(is_mysql() ? "SELECT RELEASE_LOCK(CONCAT(DATABASE(), '.gate'))" : 'SELECT pg_advisory_unlock(1)')->fetchAll(); }
 function hold_gate()
 {
     $db = connect();
-    $db->query(is_mysql() ? "SELECT GET_LOCK('gate', 0)" : 'SELECT pg_advisory_lock(1)')->fetchAll();
+    $db->query(is_mysql() ? "SELECT GET_LOCK(CONCAT(DATABASE(), '.gate'), 0)" : 'SELECT pg_advisory_lock(1)')->fetchAll();
     mark('held');
     until('go');
 }
@@ -48,10 +49,10 @@ function end_by_return() { pause_inside(); return 1; }
 function end_by_exit() { pause_inside(); echo 'left'; exit; }
 function end_by_throwing() { pause_inside(); throw new Exception('thrown'); }
 function end_by_fatal() { pause_inside(); str_repeat('x', PHP_INT_MAX >> 4); }
-function end_by_limit() { set_time_limit(1); pause_inside(); while (true) { } }
+function end_by_limit() { pause_inside(); set_time_limit(1); while (true) { } }
 function end_by_raw() { Held::$db->exec(is_mysql() ? 'START TRANSACTION' : 'BEGIN'); insert(); mark('inside'); until('go'); return 1; }
-function end_in_call() { set_time_limit(1); Held::$db->beginTransaction(); insert(); mark('inside'); wait_at_gate(); }
-function wait_one_second() { set_time_limit(1); return look(''); }
+function end_in_call() { Held::$db->beginTransaction(); insert(); mark('inside'); until('armed'); set_time_limit(1); wait_at_gate(); }
+function wait_one_second() { mark('look'); set_time_limit(1); return count_rows(); }
 function leave_unread()
 {
     Held::$stmt = Held::$db->prepare('SELECT 1 UNION SELECT 2 UNION SELECT 3');
@@ -202,6 +203,7 @@ fn a_connection_is_closed_in_the_middle_of_an_exchange() {
     with_held(|database, server| {
         let (mut gate, mut inside) = hold(server, "end_in_call");
         let mut other = looks_in_vain(server, "look", "1");
+        server.mark("armed");
         assert_eq!(inside.response().status, 504);
         let told = other.response().text();
         assert!(told.starts_with("PDOException: "), "it does not get what was not meant for it: {told}");

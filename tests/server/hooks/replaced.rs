@@ -44,7 +44,7 @@ function execute_without_object()
 }
 function make_in_session() { session(); mark('second'); Held::$db->query('INSERT INTO visits (who) VALUES (3)'); return Held::$db->insert_id > 0; }
 
-function connected(): Redis { $redis = new Redis; $redis->connect('127.0.0.1', REDIS, 60, null, 0, 1.0); return $redis; }
+function connected(): Redis { $redis = new Redis; $redis->connect('127.0.0.1', REDIS, 60, null, 0, 4.0); return $redis; }
 function boot_redis(): void
 {
     Held::$redis = connected();
@@ -67,7 +67,7 @@ function with_prefix_in_three()
     until('second');
     return [who(), prefix()];
 }
-function connect_again($n) { Held::$redis->connect('127.0.0.1', REDIS, 60, null, 0, 1.0); return who(); }
+function connect_again($n) { Held::$redis->connect('127.0.0.1', REDIS, 60, null, 0, 4.0); return who(); }
 function block() { $block = Held::$redis->multi(); $block->echo('own'); mark('first'); until('second'); return $block->exec(); }
 function connect_persistently() { mark('look'); Held::$redis->pconnect('127.0.0.1', REDIS); return who(); }
 function prefix() { return Held::$redis->getOption(Redis::OPT_PREFIX); }

@@ -17,6 +17,7 @@ const CALLS: &[Call] = &[
         "whole_messages_in_time",
         r#"
         $socket = asking('drip');
+        socket_recv($socket, $first, 1, MSG_PEEK);
         socket_set_option($socket, SOL_SOCKET, SO_RCVTIMEO, ['sec' => 0, 'usec' => 500000]);
         return seen(fn () => is_int(socket_recv($socket, $bytes, 1000000, MSG_WAITALL)), 400);"#,
     ),

@@ -27,14 +27,14 @@ const CALLS: &[Call] = &[
     (
         "curl_limits",
         r#"
-        $limited = function (string $to, int $option) {
+        $limited = function (string $to, int $option, int $limit = 80) {
             $curl = curl_init("http://$to/hang");
-            curl_setopt_array($curl, [CURLOPT_RETURNTRANSFER => true, $option => 80]);
+            curl_setopt_array($curl, [CURLOPT_RETURNTRANSFER => true, $option => $limit]);
             return [curl_exec($curl), curl_errno($curl)];
         };
         return [
             seen(fn () => $limited(PAGES, CURLOPT_TIMEOUT_MS), 79), seen(fn () => $limited(FULL, CURLOPT_TIMEOUT_MS), 79),
-            seen(fn () => $limited(FULL, CURLOPT_CONNECTTIMEOUT_MS), 79), seen(fn () => $limited(NOBODY, CURLOPT_TIMEOUT_MS)),
+            seen(fn () => $limited(FULL, CURLOPT_CONNECTTIMEOUT_MS), 79), seen(fn () => $limited(NOBODY, CURLOPT_TIMEOUT_MS, 60000)),
         ];"#,
     ),
     (

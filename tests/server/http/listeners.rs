@@ -6,6 +6,7 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -116,7 +117,9 @@ fn port_of_both_families() -> Option<u16> {
         skipped("this machine has no IPv6");
         return None;
     }
-    let first = 10_000 + std::process::id() % 10_000;
+    // Two tests at a time do not try the same ports.
+    static TESTS: AtomicU32 = AtomicU32::new(0);
+    let first = 10_000 + std::process::id() % 10_000 + 1_000 * TESTS.fetch_add(1, Ordering::Relaxed);
     let is_free = |port: &u16| TcpListener::bind(("::", *port)).is_ok();
     Some((first..32_000).filter_map(|port| u16::try_from(port).ok()).find(is_free).expect("a free port"))
 }

@@ -93,7 +93,7 @@ fn nothing_else_is_served_there() {
 
 #[test]
 fn its_connections_are_bounded_like_all_others() {
-    let site = Site::start(&[&["a.test"]], &[("MAX_CONNECTIONS", "1"), ("HEADER_TIMEOUT_SECONDS", "1")]);
+    let site = Site::start(&[&["a.test"]], &[("MAX_CONNECTIONS", "1"), ("HEADER_TIMEOUT_SECONDS", "600")]);
     let slow = Client::connect(site.addr());
     eventually("it is open", || site.svc.metric("svc_active_connections") >= 1.0);
     let mut next = Client::connect(site.addr());
@@ -101,9 +101,11 @@ fn its_connections_are_bounded_like_all_others() {
     eventually("no place is left", || site.svc.metric("svc_accept_stalled") == 1.0);
     drop(slow);
     assert_eq!(next.response().status, 308);
-    next.send("GET / HTTP/1.1\r\n");
+    let site = Site::start(&[&["a.test"]], &[("HEADER_TIMEOUT_SECONDS", "1")]);
+    let mut late = Client::connect(site.addr());
+    late.send("GET / HTTP/1.1\r\n");
     let mut rest = Vec::new();
-    next.socket().read_to_end(&mut rest).unwrap();
+    late.socket().read_to_end(&mut rest).unwrap();
     assert!(String::from_utf8_lossy(&rest).starts_with("HTTP/1.1 408"), "the head is late");
 }
 

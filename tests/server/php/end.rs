@@ -176,7 +176,7 @@ const FAR: u32 = 6;
 /// Starts a server whose worker the control thread has observed: from now on, a distant limit is not a kernel timer.
 fn start_watched() -> Svc {
     let svc = start(&[&format!("max_execution_time={FAR}")]);
-    assert_eq!(run(&svc, "echo sleep(2);").text(), "0");
+    assert_eq!(run(&svc, "set_time_limit(60); echo sleep(2);").text(), "0");
     svc
 }
 
@@ -200,10 +200,10 @@ fn a_limit_that_is_distant_at_first_ends_sleeping_scripts() {
 #[test]
 fn a_limit_that_came_near_is_nothing_to_the_next_request() {
     let svc = start_watched();
-    // Ends when the kernel watches its limit already.
-    assert_eq!(run(&svc, &format!("echo sleep({FAR} - 2);")).text(), "0");
+    // Ends when the kernel watches its limit already, unless the machine is so slow that it reaches the limit.
+    eventually("it ends before its limit", || run(&svc, &format!("echo sleep({FAR} - 3);")).text() == "0");
     // Longer than the rest of the limit.
-    assert_eq!(run(&svc, "set_time_limit(60); echo sleep(3);").text(), "0", "the sleep was interrupted");
+    assert_eq!(run(&svc, "set_time_limit(60); echo sleep(5);").text(), "0", "the sleep was interrupted");
     is_well(&svc);
 }
 

@@ -216,6 +216,13 @@ function source(): DOMDocument
     for ($i = 0; $i < 150000; $i++) { $root->appendChild($source->createElement('u', "http://example.org/$i")); }
     return $source;
 }
+function left_by_client(): void
+{
+    echo str_repeat(' ', 100000);
+    ob_flush();
+    flush();
+    while (!connection_aborted()) { usleep(1000); }
+}
 function transforms(string $n): void
 {
     $sheet = new DOMDocument;
@@ -224,10 +231,12 @@ function transforms(string $n): void
         . '</xsl:stylesheet>');
     $processor = new XSLTProcessor;
     $processor->importStylesheet($sheet);
-    $processor->transformToUri(source(), 'php://output');
+    $source = source();
+    left_by_client();
+    $processor->transformToUri($source, 'php://output');
     mark('continues');
 }
-function saves(string $n): void { source()->save('php://output'); mark('continues'); }
+function saves(string $n): void { $source = source(); left_by_client(); $source->save('php://output'); mark('continues'); }
 "#;
 
 fn resident(running: &TaskSvc) -> u64 {

@@ -139,7 +139,7 @@ fn work_without_clients_halves_the_budget() {
 
 #[test]
 fn an_entry_that_was_answered_529_counts_until_a_worker_takes_it() {
-    let svc = one_worker(&[("QUEUE_WAIT_TIMEOUT_MS", "100")]);
+    let svc = one_worker(&[("QUEUE_WAIT_TIMEOUT_MS", "2000")]);
     let mut running = stay(&svc, "a");
     until_inside(&svc, "a");
     for number in 1..=3 {

@@ -54,7 +54,7 @@ fn a_drain_answers_running_requests_and_probes_report_it() {
 
 #[test]
 fn during_the_drain_delay_requests_are_served_and_readiness_fails() {
-    let mut svc = Svc::start(&[("index.php", "<?php echo 'hello';")], &[("DRAIN_DELAY_SECONDS", "2")]);
+    let mut svc = Svc::start(&[("index.php", "<?php echo 'hello';")], &[("DRAIN_DELAY_SECONDS", "10")]);
     let mut kept = svc.client();
     assert_eq!(kept.get("/").status, 200);
     svc.signal(Signal::TERM);
@@ -137,7 +137,8 @@ fn a_limit_without_room_for_connections_is_an_error_with_the_minimum() {
 fn the_usual_limit_of_1024_descriptors_is_enough_for_a_server() {
     let files = [("index.php", "<?php echo 'hello';"), ("a.txt", "static")];
     let root = written(&files);
-    let limited = limited_to(1024, &command(root.path(), &[]));
+    // The last connections are silent while the others are served.
+    let limited = limited_to(1024, &command(root.path(), &[("HEADER_TIMEOUT_SECONDS", "600")]));
     let mut svc = Svc::spawn(root, limited);
     let warning = svc.log().expect("MAX_CONNECTIONS is reduced to what the limit of file descriptors allows");
     assert_eq!(

@@ -178,7 +178,7 @@ effects! {
         for client in &mut clients {
             client.send("GET /sleep.php?ms=500 HTTP/1.1\r\nHost: x\r\n\r\n");
         }
-        eventually("the pool grows", || svc.metric("svc_workers_current") > 1.0);
+        eventually("the pool grows", || svc.metric("svc_workers_spawned_total") > 1.0);
         eventually("idle workers go", || svc.metric("svc_workers_current") == 1.0);
         assert!(svc.metric("svc_workers_retired_total") >= 1.0);
         assert!(clients.iter_mut().all(|client| client.response().status == 200));
@@ -294,7 +294,7 @@ effects! {
     }
 
     queue_wait_timeout_ms: "QUEUE_WAIT_TIMEOUT_MS" {
-        let svc = Svc::start(&[SLEEP], &[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "50")]);
+        let svc = Svc::start(&[SLEEP], &[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "2000")]);
         let _held = occupy(&svc, 0);
         assert_eq!(svc.get("/sleep.php").status, 529);
         svc.assert_metric(r#"svc_admission_refused_total{reason="wait_timeout"}"#, 1.0);
@@ -381,7 +381,7 @@ effects! {
         let svc = Svc::start(&files, &[("WRITE_TIMEOUT_SECONDS", "1")]);
         let mut client = svc.client();
         client.send("GET /flood.php HTTP/1.1\r\nHost: x\r\n\r\n");
-        eventually("the reply began", || svc.metric("svc_active_connections") == 1.0);
+        eventually("it has arrived", || svc.metric("svc_requests_total") == 1.0);
         eventually("who does not read is closed", || svc.metric("svc_active_connections") == 0.0);
     }
 
@@ -674,6 +674,8 @@ effects! {
         let code = "<?php Svc\\Worker::serve(function () {
             $met = fn () => file_exists(__DIR__ . '/met');
             if (isset($_GET['meet'])) { touch(__DIR__ . '/met'); return; }
+            touch(__DIR__ . '/runs');
+            while (!file_exists(__DIR__ . '/sent')) { usleep(1000); clearstatcache(); }
             for ($i = 0; $i < (int) $_GET['times'] && !$met(); $i++, clearstatcache()) usleep(1000);
             echo $met() ? 'met' : 'alone';
         });";
@@ -683,8 +685,10 @@ effects! {
             let svc = Svc::start(&[("app.php", code)], &settings);
             let (mut sleeper, mut other) = (svc.client(), svc.client());
             sleeper.send(format!("GET /?times={times} HTTP/1.1\r\nHost: x\r\n\r\n"));
-            eventually("it runs", || svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) >= 1.0);
+            eventually("it runs", || svc.root().join("runs").exists());
             other.send("GET /?meet HTTP/1.1\r\nHost: x\r\n\r\n");
+            eventually("the other one has arrived", || svc.metric("svc_requests_total") == 2.0);
+            std::fs::write(svc.root().join("sent"), "").unwrap();
             assert_eq!(sleeper.response().text(), answer, "{setting}");
             assert_eq!(other.response().status, 200);
         }

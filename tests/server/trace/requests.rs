@@ -297,7 +297,7 @@ fn refused(reason: &str, settings: &[(&str, &str)], refuse: impl FnOnce(&Svc) ->
 
 #[test]
 fn refusals_have_a_reason() {
-    refused("wait_timeout", &[("QUEUE_WAIT_TIMEOUT_MS", "20")], |svc| svc.get("/?b").status);
+    refused("wait_timeout", &[("QUEUE_WAIT_TIMEOUT_MS", "2000")], |svc| svc.get("/?b").status);
     let fast = [("QUEUE_WAIT_TIMEOUT_MS", "0"), ("QUEUE_CAPACITY", "1")];
     refused("queue_full", &fast, |svc| {
         let held = send(svc, "/?b");

@@ -153,7 +153,7 @@ fn differences_survive_failed_exports_and_end_with_the_drain() {
         let collector = Collector::start();
         // A permanent rejection, so that the export is not repeated.
         let refusal = [Says::Garbage, Says::Status(400), Says::Nothing][index];
-        let timeout = ("OTEL_METRIC_EXPORT_TIMEOUT", "100");
+        let timeout = ("OTEL_METRIC_EXPORT_TIMEOUT", "1000");
         let mut svc = to(&collector, &[METRICS, DELTA, timeout, ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
         assert_eq!(svc.get("/").status, 200);
         eventually("it is exported", || {

@@ -12,8 +12,15 @@ Svc\Worker::serve(function () use (&$active, &$most, &$kept) {
     $most = max($most, ++$active);
     try {
         set_time_limit((int) ($_GET['limit'] ?? 30));
+        if (isset($_GET['stay'])) {
+            touch(__DIR__ . '/inside-' . $_GET['stay']);
+            while (!file_exists(__DIR__ . '/go-' . $_GET['stay'])) {
+                Svc\sleep(0.01);
+                clearstatcache();
+            }
+        }
         if (isset($_GET['sleep'])) {
-            touch(__DIR__ . '/asleep-' . ($_GET['name'] ?? ''));
+            set_time_limit((int) $_GET['then']);
             Svc\sleep((float) $_GET['sleep']);
         }
         while (isset($_GET['loop'])) {
@@ -38,26 +45,37 @@ fn send(svc: &Svc, path: &str) -> Client {
     client
 }
 
+/// Starts a request that stays until `go`.
+fn stay(svc: &Svc, name: &str, query: &str) -> Client {
+    let client = send(svc, &format!("/?stay={name}{query}"));
+    eventually("it runs", || svc.root().join(format!("inside-{name}")).exists());
+    client
+}
+
+fn go(svc: &Svc, name: &str) {
+    std::fs::write(svc.root().join(format!("go-{name}")), "").unwrap();
+}
+
 #[test]
 fn a_time_limit_ends_its_own_request() {
     let svc = start_with(&[], &[]);
-    let mut patient = send(&svc, "/?sleep=2&limit=20&name=a");
-    eventually("it sleeps", || svc.root().join("asleep-a").exists());
+    let mut patient = stay(&svc, "a", "&limit=40");
     let began = Instant::now();
     let response = svc.get("/?loop&limit=1");
     assert_eq!(response.status, 504);
     assert!(began.elapsed() >= Duration::from_millis(900) && began.elapsed() < Duration::from_secs(12));
-    assert_eq!(patient.response().text(), r#"["20",2]"#, "the limit was not this one's");
+    go(&svc, "a");
+    assert_eq!(patient.response().text(), r#"["40",2]"#, "the limit was not this one's");
     assert_eq!(svc.get("/").text(), r#"["30",1]"#, "a new boot");
 }
 
 #[test]
 fn a_limit_ends_a_request_that_waits() {
     let svc = start_with(&[], &[]);
-    let mut waits = send(&svc, "/?sleep=30&limit=1&name=a");
-    eventually("it sleeps", || svc.root().join("asleep-a").exists());
-    let began = Instant::now();
+    let mut waits = stay(&svc, "a", "&sleep=30&then=1");
     assert_eq!(svc.get("/?limit=20").text(), r#"["20",2]"#, "another one has its own limit");
+    let began = Instant::now();
+    go(&svc, "a");
     assert_eq!(waits.response().status, 504);
     assert!(began.elapsed() < Duration::from_secs(12));
 }
@@ -65,16 +83,17 @@ fn a_limit_ends_a_request_that_waits() {
 #[test]
 fn the_limit_of_the_boot_ends_with_the_boot() {
     let svc = start_with(&[], &["max_execution_time=1"]);
-    assert_eq!(svc.get("/?limit=5").text(), r#"["5",1]"#);
-    let mut client = send(&svc, "/?limit=5&sleep=1.5");
-    assert_eq!(client.response().text(), r#"["5",1]"#);
+    assert_eq!(svc.get("/?limit=20").text(), r#"["20",1]"#);
+    assert_eq!(svc.get("/?sleep=1.5&then=20").text(), r#"["20",1]"#);
     assert_eq!(svc.get("/?limit=1&loop").status, 504);
 }
 
 #[test]
 fn a_worker_carries_so_many_requests_and_no_more() {
-    let svc = start_with(&[("QUEUE_WAIT_TIMEOUT_MS", "20000"), ("QUEUE_CAPACITY", "400")], &[]);
-    let clients: Vec<_> = (0..300).map(|_| send(&svc, "/?sleep=2&limit=20")).collect();
+    let svc = start_with(&[("QUEUE_WAIT_TIMEOUT_MS", "60000"), ("QUEUE_CAPACITY", "400")], &[]);
+    let clients: Vec<_> = (0..300).map(|_| send(&svc, "/?stay=all&limit=60")).collect();
+    eventually("the others are queued", || svc.metric("svc_queue_depth") == 300.0 - 256.0);
+    go(&svc, "all");
     let mut most = 0;
     for mut client in clients {
         let response = client.response();
@@ -90,9 +109,9 @@ fn a_worker_carries_so_many_requests_and_no_more() {
 fn a_worker_above_its_memory_boots_anew() {
     let svc = start_with(&[("WORKER_MAX_MEMORY_MIB", "16")], &[]);
     assert_eq!(svc.get("/?keep=4000000").text(), r#"["30",1]"#);
-    let mut waits = send(&svc, "/?sleep=0.5&name=a");
-    eventually("it sleeps", || svc.root().join("asleep-a").exists());
+    let mut waits = stay(&svc, "a", "");
     assert_eq!(svc.get("/?keep=14000000").text(), r#"["30",2]"#);
+    go(&svc, "a");
     assert_eq!(waits.response().text(), r#"["30",2]"#, "those that it carries end first");
     assert_eq!(svc.get("/").text(), r#"["30",1]"#, "a new boot");
 }

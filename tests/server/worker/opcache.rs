@@ -23,7 +23,10 @@ Svc\Worker::serve(function () {
     if (isset($_GET['status'])) { echo json_encode(opcache_get_status(false)); return; }
     if (isset($_GET['off'])) {
         ini_set('opcache.enable', '0');
-        if ($_GET['off'] !== '') { Svc\sleep((float) $_GET['off']); }
+        if ($_GET['off'] !== '') {
+            touch(__DIR__ . '/inside');
+            while (!file_exists(__DIR__ . '/go')) { Svc\sleep(0.005); clearstatcache(); }
+        }
         echo json_encode([ini_get('opcache.enable'), opcache_get_status(false)['opcache_enabled']]);
         return;
     }
@@ -251,9 +254,10 @@ fn a_request_that_does_without_the_cache_does_so_alone() {
     assert_eq!(svc.get("/?off=").text(), alone);
     assert_eq!(status(&svc)["opcache_enabled"], true, "it is over with the request");
     let mut waits = svc.client();
-    waits.send("GET /?off=0.3 HTTP/1.1\r\nHost: x\r\n\r\n");
-    eventually("it waits", || svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) == 1.0);
+    waits.send("GET /?off=until HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it waits", || svc.root().join("inside").exists());
     assert_eq!(status(&svc)["opcache_enabled"], true, "a neighbour has the cache");
+    std::fs::write(svc.root().join("go"), "").unwrap();
     assert_eq!(waits.response().text(), alone, "and it travels with its request");
     assert_eq!(status(&svc)["opcache_enabled"], true);
 }

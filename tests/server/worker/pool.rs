@@ -124,7 +124,7 @@ fn a_deployment_that_does_not_boot_leaves_the_old_workers_serving() {
 
 #[test]
 fn a_worker_that_is_blocked_is_helped_by_more_which_retire_again() {
-    let settings = [("PHP_WORKERS", "1:3"), ("PHP_WORKERS_IDLE_SECONDS", "1")];
+    let settings = [("PHP_WORKERS", "1:3"), ("PHP_WORKERS_IDLE_SECONDS", "5")];
     let svc = start(&settings);
     let blocked: Vec<_> = ["a", "b"].map(|name| send(&svc, &format!("block={name}"))).into();
     until_inside(&svc, "a");

@@ -9,6 +9,7 @@ use svc_testing::client::{Client, eventually};
 const WORKER: &str = r"<?php
 Svc\Worker::serve(function () {
     if (isset($_GET['stay'])) {
+        set_time_limit(300);
         echo 'begun ';
         flush();
         touch(__DIR__ . '/inside-' . $_GET['stay']);

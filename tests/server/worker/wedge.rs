@@ -376,7 +376,7 @@ fn stuck_requests_and_a_wedged_pool_are_reported() {
         ("LISTEN_ADDR", "127.0.0.1:0"),
         ("PHP_WORKERS", "1"),
         ("QUEUE_CAPACITY", "8"),
-        ("QUEUE_WAIT_TIMEOUT_MS", "60000"),
+        ("QUEUE_WAIT_TIMEOUT_MS", "600000"),
         ("WORKER_MODE_ENABLED", "true"),
     ];
     let config = Arc::new(Config::resolve(&RawConfig::new(settings)).unwrap());
