@@ -18,7 +18,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,14 +125,6 @@ VIRTUAL(int, virtual_utime, (const char *path, struct utimbuf *times), -1, utime
 VIRTUAL(int, virtual_chmod, (const char *path, mode_t mode), -1, chmod(name, mode))
 VIRTUAL(int, virtual_chown, (const char *path, uid_t owner, gid_t group, int is_of_link), -1,
         is_of_link ? lchown(name, owner, group) : chown(name, owner, group))
-
-/* proc_open() passes the directory of the program as it is written, relative to the directory of the process. */
-int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path)
-{
-    path_room room;
-    const char *name = shim_current != NULL ? from_the_root(path, &room) : path;
-    return name != NULL ? NEXT(posix_spawn_file_actions_addchdir_np)(actions, name) : errno;
-}
 
 CWD_API int virtual_open(const char *path, int flags, ...)
 {

@@ -87,6 +87,11 @@ bool shim_has_own_directory(void)
     return has_left;
 }
 
+void shim_own_directory_become(void)
+{
+    has_left = true;
+}
+
 /* ---- posix, pcntl, proc_nice() ---- */
 
 static int refuse(void)

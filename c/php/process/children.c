@@ -11,6 +11,7 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
+#include "php/files/files.h"
 #include "php/libc/libc.h"
 #include "php/process/process.h"
 #include "shim.h"
@@ -119,6 +120,8 @@ static void become_child(void)
     shim_host_forget(write_log);
     shim_environment_become();
     shim_own_signals_become();
+    shim_own_directory_become();
+    shim_directory_follow();
     shim_execution_timer_forget();
     /* Its boot script ends instead of serving again. */
     shim_own_worker.is_ending = true;

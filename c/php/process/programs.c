@@ -71,13 +71,29 @@ static int close_others(posix_spawn_file_actions_t *actions, const zend_array *p
     return result == EBADF ? 0 : result;
 }
 
-/* Where threads share the directory of the process, the program has to change to that of the request. */
-static int change_directory(posix_spawn_file_actions_t *actions)
+/* Returns the directory of the request where threads share that of the process; NULL where the thread is in it. */
+static const char *directory_apart(void)
 {
+    if (shim_current == NULL || shim_has_own_directory()) {
+        return NULL;
+    }
     const cwd_state *directory = shim_directory();
-    return shim_has_own_directory() || directory->cwd_length == 0
-               ? 0
-               : posix_spawn_file_actions_addchdir_np(actions, directory->cwd);
+    return directory->cwd_length > 0 ? directory->cwd : "/";
+}
+
+/* Has the program start in the directory of the request. If that was removed, it starts in the directory of the process. */
+static int enter_directory(posix_spawn_file_actions_t *actions)
+{
+    const char *apart = directory_apart();
+    return apart != NULL && access(apart, X_OK) == 0 ? NEXT(posix_spawn_file_actions_addchdir_np)(actions, apart) : 0;
+}
+
+/* Replaces libc's function; called by proc_open() with the directory as the script has written it. */
+int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path)
+{
+    const char *apart = path[0] != '/' ? directory_apart() : NULL;
+    int result = apart != NULL ? NEXT(posix_spawn_file_actions_addchdir_np)(actions, apart) : 0;
+    return result == 0 ? NEXT(posix_spawn_file_actions_addchdir_np)(actions, path) : result;
 }
 
 /* Adds what proc_open() lacks. */
@@ -88,7 +104,7 @@ static int complete(posix_spawn_file_actions_t *actions, const zend_execute_data
     int result =
         close_others(actions, passed != NULL && Z_TYPE_P(passed) == IS_ARRAY ? Z_ARRVAL_P(passed) : NULL);
     if (result == 0 && (directory == NULL || Z_TYPE_P(directory) == IS_NULL)) {
-        result = change_directory(actions);
+        result = enter_directory(actions);
     }
     return result;
 }
@@ -212,7 +228,7 @@ static int start_shell(pid_t *pid, const char *command, int end, int as)
         result = close_others(&actions, NULL);
     }
     if (result == 0) {
-        result = change_directory(&actions);
+        result = enter_directory(&actions);
     }
     if (result == 0) {
         result = posix_spawn(pid, "/bin/sh", &actions, NULL, arguments, environ);

@@ -229,36 +229,79 @@ fn a_server_whose_threads_share_the_file_mode_mask_logs_it() {
 const DIRECTORIES: &str = r#"<?php
 require 'programs.php';
 chdir(__DIR__ . '/one');
-function started(?string $directory): string
+function started(?string $directory, string ...$command): string
 {
-    $process = proc_open(['pwd'], [1 => ['pipe', 'w']], $pipes, $directory);
+    $process = @proc_open($command ?: ['pwd'], [1 => ['pipe', 'w']], $pipes, $directory);
+    if (!$process) { return 'none'; }
     $output = stream_get_contents($pipes[1]);
     proc_close($process);
     return $output;
 }
+function forked(): string
+{
+    $child = pcntl_fork();
+    $child === 0 && pcntl_exec('/bin/sh', ['-c', 'pwd > forked']);
+    pcntl_waitpid($child, $status);
+    return file_get_contents('forked');
+}
+function removed(): string
+{
+    mkdir('short');
+    chdir('short');
+    rmdir('../short');
+    return implode(' ', [exec('echo ran'), trim(started(null, 'echo', 'ran')), started('.')]);
+}
 $seen = array_map(fn (Closure $way) => $way('pwd'), ways());
 $seen += ['null' => started(null), '..' => started('..'), 'two' => started('two'), 'absolute' => started(__DIR__ . '/one/two')];
+$seen += ['forked' => forked(), 'long' => started(str_repeat('./', 2045)), 'too long' => started(str_repeat('a', 5000)), 'removed' => removed()];
 echo json_encode(array_map(fn (string $seen) => str_replace(__DIR__, '@', trim($seen)), $seen), JSON_UNESCAPED_SLASHES);
 "#;
 
-#[test]
-fn programs_start_in_the_directory_of_their_request() {
+/// Starts a server whose threads have their own directories, and one whose threads share that of the process.
+fn with_each_kind_of_directory(files: &[(&str, &str)], directives: &[&str], act: impl Fn(&Svc, bool)) {
     let folder = tempfile::tempdir().unwrap();
     let wrapper = folder.path().join("without_unshare");
     c::program(include_str!("../../php/without_unshare.c"), &wrapper);
+    act(&Svc::start_with(files, &[], directives), true);
+    act(&Svc::start_under(&wrapper, files, &[], directives), false);
+}
+
+#[test]
+fn programs_start_in_the_directory_of_their_request() {
     let files = [("programs.php", PROGRAMS), ("directories.php", DIRECTORIES), ("one/two/three.txt", "")];
-    let sendmail = ["sendmail_path=sh"];
-    let servers =
-        [Svc::start_with(&files, &[], &sendmail), Svc::start_under(&wrapper, &files, &[], &sendmail)];
-    for (svc, may_unshare) in servers.iter().zip([true, false]) {
+    with_each_kind_of_directory(&files, &["sendmail_path=sh"], |svc, has_own| {
         let seen: Value = serde_json::from_str(&svc.get("/directories.php").text()).unwrap();
-        for (way, directory) in seen.as_object().unwrap() {
+        for (way, seen) in seen.as_object().unwrap() {
             let expected = match way.as_str() {
                 ".." => "@",
                 "two" | "absolute" => "@/one/two",
+                "too long" => "none",
+                // A thread with its own directory is still in the one that was removed, whose path `pwd` cannot tell.
+                "removed" => {
+                    if has_own {
+                        "ran ran"
+                    } else {
+                        "ran ran none"
+                    }
+                }
                 _ => "@/one",
             };
-            assert_eq!(directory, expected, "{way}, {may_unshare}");
+            assert_eq!(seen, expected, "{way}, {has_own}");
         }
-    }
+    });
+}
+
+#[test]
+fn a_library_may_start_programs_on_its_own_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("foreign_thread.so");
+    c::extension(include_str!("../../php/foreign_thread.c"), &library);
+    let extension = format!("extension={}", library.display());
+    with_each_kind_of_directory(
+        &[("index.php", "<?php echo test_popen_elsewhere();")],
+        &[&extension],
+        |svc, _| {
+            assert!(svc.get("/").text().starts_with('/'));
+        },
+    );
 }
