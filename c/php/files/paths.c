@@ -74,14 +74,31 @@ static bool is_resolved(void)
 
 /* These definitions take precedence over those of libphp. */
 
+/* The directory of the thread, once a request has changed it. */
+static __thread char current[MAXPATHLEN];
+
+static const char *directory_of_request(void)
+{
+    const cwd_state *directory = shim_directory();
+    return directory->cwd_length > 0 ? directory->cwd : "/";
+}
+
+const char *shim_directory_apart(void)
+{
+    const char *wanted = directory_of_request();
+    return shim_has_own_directory() && strcmp(current, wanted) == 0 ? NULL : wanted;
+}
+
 void shim_directory_follow(void)
 {
-    /* That of the thread, once a request has changed it. */
-    static __thread char current[MAXPATHLEN];
-    const cwd_state *directory = shim_directory();
-    const char *wanted = directory->cwd_length > 0 ? directory->cwd : "/";
-    if (shim_has_own_directory() && strcmp(current, wanted) != 0 && chdir(wanted) == 0) {
-        (void)snprintf(current, sizeof(current), "%s", wanted);
+    const char *wanted = shim_has_own_directory() ? shim_directory_apart() : NULL;
+    if (wanted == NULL) {
+        return;
+    }
+    /* If it was removed, the thread does not stay in the directory of another request. */
+    const char *reached = chdir(wanted) == 0 ? wanted : chdir("/") == 0 ? "/" : NULL;
+    if (reached != NULL) {
+        (void)snprintf(current, sizeof(current), "%s", reached);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
+#include "php/files/files.h"
 #include "php/libc/libc.h"
 #include "php/process/process.h"
 
@@ -71,27 +72,17 @@ static int close_others(posix_spawn_file_actions_t *actions, const zend_array *p
     return result == EBADF ? 0 : result;
 }
 
-/* Returns the directory of the request where threads share that of the process; NULL where the thread is in it. */
-static const char *directory_apart(void)
-{
-    if (shim_current == NULL || shim_has_own_directory()) {
-        return NULL;
-    }
-    const cwd_state *directory = shim_directory();
-    return directory->cwd_length > 0 ? directory->cwd : "/";
-}
-
-/* Has the program start in the directory of the request. If that was removed, it starts in the directory of the process. */
+/* Has the program start in the directory of the request. If that was removed, it starts in the directory of the thread. */
 static int enter_directory(posix_spawn_file_actions_t *actions)
 {
-    const char *apart = directory_apart();
+    const char *apart = shim_current != NULL ? shim_directory_apart() : NULL;
     return apart != NULL && access(apart, X_OK) == 0 ? NEXT(posix_spawn_file_actions_addchdir_np)(actions, apart) : 0;
 }
 
 /* Replaces libc's function; called by proc_open() with the directory as the script has written it. */
 int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path)
 {
-    const char *apart = path[0] != '/' ? directory_apart() : NULL;
+    const char *apart = path[0] != '/' && shim_current != NULL ? shim_directory_apart() : NULL;
     int result = apart != NULL ? NEXT(posix_spawn_file_actions_addchdir_np)(actions, apart) : 0;
     return result == 0 ? NEXT(posix_spawn_file_actions_addchdir_np)(actions, path) : result;
 }

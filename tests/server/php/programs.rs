@@ -291,6 +291,32 @@ fn programs_start_in_the_directory_of_their_request() {
     });
 }
 
+#[cfg(feature = "worker")]
+#[test]
+fn a_program_never_starts_in_the_directory_of_another_request() {
+    let script = r#"<?php
+    require 'programs.php';
+    Svc\Worker::serve(function () {
+        chdir(__DIR__ . '/' . $_GET['in']);
+        if (isset($_GET['stay'])) {
+            touch(__DIR__ . '/inside');
+            while (!file_exists(__DIR__ . '/go')) { Svc\sleep(0.001); clearstatcache(); }
+        }
+        $relative = @proc_open(['pwd'], [1 => ['pipe', 'w']], $pipes, 'part');
+        echo trim(lines('pwd 2> /dev/null')), '|', $relative ? stream_get_contents($pipes[1]) : 'none';
+    });"#;
+    let files = [("programs.php", PROGRAMS), ("worker.php", script), ("old/part/a", ""), ("new/part/a", "")];
+    let svc = Svc::start(&files, &WORKER_MODE);
+    let mut client = svc.client();
+    client.send("GET /?in=old&stay HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it is in its directory", || svc.root().join("inside").exists());
+    let new = svc.root().join("new").display().to_string();
+    assert_eq!(svc.get("/?in=new").text(), format!("{new}|{new}/part\n"));
+    std::fs::remove_dir_all(svc.root().join("old")).unwrap();
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    assert_eq!(client.response().text(), "/|none");
+}
+
 #[test]
 fn a_library_may_start_programs_on_its_own_thread() {
     let folder = tempfile::tempdir().unwrap();

@@ -10,12 +10,20 @@ function lock(): bool
     $file = fopen(__DIR__ . '/lock', 'c');
     return flock($file, LOCK_EX) && (bool) ($GLOBALS['locks'][] = $file);
 }
+/** Ends a child with a fatal error. */
+function failing_child(): void
+{
+    $child = pcntl_fork();
+    $child === 0 && str_repeat('x', PHP_INT_MAX >> 4);
+    pcntl_waitpid($child, $status);
+}
 Svc\Worker::serve(function () {
     set_time_limit((int) ($_GET['limit'] ?? 30));
     match ($_GET['do']) {
         'hold' => lock(),
         'fatal' => lock() && str_repeat('x', PHP_INT_MAX >> 4),
         'session' => session_start(),
+        'fork' => lock() && failing_child(),
         'output' => ob_start(fn (string $text) => lock() ? $text : 'refused'),
         'autoload' => spl_autoload_register(function () { lock(); }),
         'autostart' => spl_autoload_register(function () { session_start(); }),
@@ -114,4 +122,16 @@ fn a_request_that_ends_by_a_jump_gives_its_locks_back() {
     assert_eq!(send(&svc, "/?do=hold").response().text(), "end", "the next one has the lock");
     std::fs::write(svc.root().join("go"), "").unwrap();
     assert_eq!(parked.response().text(), "end");
+}
+
+#[test]
+fn a_forked_child_that_fails_leaves_its_parent_the_lock() {
+    let svc = start();
+    let mut holder = send(&svc, "/?do=fork&stay");
+    eventually("the child has ended", || svc.root().join("inside").exists());
+    let file = std::fs::File::open(svc.root().join("lock")).unwrap();
+    let locks = || rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok();
+    assert!(!locks());
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    assert_eq!(holder.response().text(), "end");
 }
