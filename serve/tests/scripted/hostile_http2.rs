@@ -477,7 +477,7 @@ fn other_clients_are_answered_while_one_floods() {
         asked += 1;
     }
     flooder.join().unwrap();
-    assert!(worst.as_secs() < 20, "{worst:?} for one of {asked} answers");
+    assert!(worst.as_millis() < 2000, "{worst:?} for one of {asked} answers");
     check_peace(&site, witness);
 }
 

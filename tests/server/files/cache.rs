@@ -45,8 +45,7 @@ fn assert_seen(svc: &Svc, path: &str, expected: (u16, &str)) {
 
 #[test]
 fn a_file_is_read_once_and_then_sent_from_memory() {
-    let files = [("a.css", "body{}"), ("docs/index.html", "docs")];
-    let svc = Svc::start(&files, &[("STATIC_REVALIDATE", "false")]);
+    let svc = Svc::start(&[("a.css", "body{}"), ("docs/index.html", "docs")], &[]);
     let mut client = svc.client();
     for _ in 0..3 {
         assert_eq!(client.get("/a.css").text(), "body{}");

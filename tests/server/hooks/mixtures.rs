@@ -155,7 +155,7 @@ function with_prefix(string $token): void
 }
 function program(string $n): string
 {
-    set_time_limit(50);
+    set_time_limit(25);
     [$token, $steps] = explode('-', $n);
     $held = $begun = [];
     $own = $made = $kept = $made_in_kept = null;

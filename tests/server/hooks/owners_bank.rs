@@ -149,7 +149,7 @@ impl Books {
     }
 }
 
-/// The smallest number of transfers that says something.
+/// A run must complete more transfers than this before its books are checked.
 const DONE_MIN: usize = 100;
 
 fn seconds() -> u64 {
@@ -182,7 +182,7 @@ fn stays_in_balance(database: &Database, boot: &str) {
     let server = server.start_with(Mode::Worker, boot);
     let books = Books::default();
     let end = Instant::now() + Duration::from_secs(seconds());
-    // Slow machines get more time for as many transfers as `check` demands.
+    // A slow machine gets more time for that number.
     let is_enough = |books: &Books| books.done.lock().unwrap().len() > DONE_MIN;
     let patience = Duration::from_secs(60);
     std::thread::scope(|scope| {

@@ -204,7 +204,7 @@ function in_destructor()
     register_shutdown_function(function () use ($late) { mark('late', (string) objects('Connection')->id()); });
     return objects('Connection')->id();
 }
-function waits_too_long() { set_time_limit(1); return objects('Connection')->id(); }
+function waits_too_long() { set_time_limit(4); return objects('Connection')->id(); }
 function collected() { $c = Svc\per_request(Plain::class, function () use (&$c) { return new Plain(); }); $c->a = 3; unset($c); return gc_collect_cycles() >= 0; }
 "#;
 
@@ -331,7 +331,7 @@ fn requests_have_instances_of_their_own_and_wait_in_order_for_more() {
     assert_eq!(ids(&server, "holding"), ["1", "2"], "two hold one each");
     // All are in use: two more requests wait, and a third one has a time limit.
     let mut waiting: Vec<_> = (2..4).map(|n| arrives("holds", n)).collect();
-    let mut late = server.send("waits_too_long", "4");
+    let mut late = arrives("waits_too_long", 4);
     assert_eq!(late.response().status, 504);
     assert_eq!(ids(&server, "holding").len(), 2);
     server.mark("go-1");

@@ -1,7 +1,5 @@
 //! The end of a request resets its connections: meanwhile they are not lent, and one that cannot be reset is closed.
 
-use std::time::{Duration, Instant};
-
 use serde_json::json;
 
 use svc_testing::client::eventually;
@@ -24,9 +22,6 @@ function look_at_persistent() { mark('look'); return identity(persistent()); }
 function look_at_other_persistent() { mark('look'); return identity(persistent('other')); }
 function outlast_patience() { Svc\sleep(1.2); return 7; }
 "#;
-
-/// A reset that has taken less was not ended by the limit of 5 s.
-const RESET_SAFELY: Duration = Duration::from_millis(4500);
 
 /// Runs a test with each database server behind a proxy.
 fn with_proxies(test: impl Fn(&TaskSvc, &Proxy)) {
@@ -60,18 +55,12 @@ fn a_connection_is_not_lent_while_its_owner_resets_it() {
             server.until("begun");
             let connection = server.lines("begun").remove(0);
             queries.close();
-            let began = Instant::now();
             server.mark("leave");
             queries.wait_until_held(1);
             let mut other = looks_in_vain(server, other, "0");
             assert_eq!(server.tell("outlast_patience"), "7");
-            let is_late = began.elapsed() > RESET_SAFELY;
             queries.open();
             answers(&mut owner, "7");
-            if is_late {
-                println!("the machine was too slow: the reset may have reached its own limit");
-                return;
-            }
             answers(&mut other, &format!("{connection:?}"));
         }
     });

@@ -72,7 +72,7 @@ fn a_request_handles_its_own_signals() {
             "[0,1]",
         ),
         (
-            r"$seen = [test_alarm(100), test_alarm(50) > 60, test_alarm(0) > 10, test_alarm(0)]; return $seen;",
+            r"$seen = [test_alarm(100), test_alarm(50) > 98, test_alarm(0) > 48, test_alarm(0)]; return $seen;",
             "[0,true,true,0]",
         ),
     ];
