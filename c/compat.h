@@ -33,6 +33,9 @@
 #if PHP_VERSION_ID < 80300 || PHP_VERSION_ID >= 80600
 #error "svc embeds PHP 8.3 to 8.5"
 #endif
+#if !defined(__GLIBC__) || __GLIBC__ == 2 && __GLIBC_MINOR__ < 34
+#error "svc requires glibc 2.34 or later"
+#endif
 #ifndef ZTS
 #error "svc embeds thread-safe PHP only (configure with --enable-zts)"
 #endif

@@ -20,7 +20,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -94,18 +93,7 @@ static void close_server_descriptors(void)
             (void)syscall(SYS_close, early[i].descriptor);
         }
     }
-#ifdef SYS_close_range
-    if (syscall(SYS_close_range, SHIM_DESCRIPTOR_MIN, ~0u, 0u) == 0) {
-        return;
-    }
-#endif
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        return;
-    }
-    for (rlim_t descriptor = SHIM_DESCRIPTOR_MIN; descriptor < limit.rlim_cur && descriptor < INT_MAX; descriptor++) {
-        (void)syscall(SYS_close, (int)descriptor);
-    }
+    closefrom(SHIM_DESCRIPTOR_MIN);
 }
 
 /* Detaches the child, in which PHP's locks (see below) and those of libc are free. */
