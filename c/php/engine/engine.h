@@ -185,6 +185,15 @@ static inline bool shim_is_called(const zend_execute_data *execute_data, const c
     return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), name) == 0;
 }
 
+/* Returns the call if the current one is of PHP's function of this name. NULL otherwise. Only on a thread of PHP. */
+static inline const zend_execute_data *shim_current_call(const char *name)
+{
+    const zend_execute_data *call = EG(current_execute_data);
+    const bool is_internal = call != NULL && call->func != NULL && call->func->type == ZEND_INTERNAL_FUNCTION &&
+                             call->func->common.function_name != NULL;
+    return is_internal && shim_is_called(call, name) ? call : NULL;
+}
+
 /* Returns an argument without references; NULL if it was not passed. */
 static inline zval *shim_argument(const zend_execute_data *execute_data, uint32_t number)
 {

@@ -33,18 +33,10 @@ static void close_objects(const PGconn *connection)
     }
 }
 
-static bool is_called_by_pconnect(void)
-{
-    const zend_execute_data *call = EG(current_execute_data);
-    return call != NULL && call->func != NULL && call->func->type == ZEND_INTERNAL_FUNCTION &&
-           call->func->common.function_name != NULL &&
-           zend_string_equals_literal(call->func->common.function_name, "pg_pconnect");
-}
-
 void PQfinish(PGconn *connection)
 {
     __typeof__(&PQfinish) finish = (__typeof__(&PQfinish))shim_libpq(SHIM_SLOT, "PQfinish");
-    if (is_called_by_pconnect()) {
+    if (shim_current_call("pg_pconnect") != NULL) {
         close_objects(connection);
     }
     if (finish != NULL) {
@@ -94,7 +86,7 @@ notice_processor PQsetNoticeProcessor(PGconn *connection, notice_processor proce
     if (set == NULL) {
         return NULL;
     }
-    if (!is_called_by_pconnect() || argument == NULL) {
+    if (shim_current_call("pg_pconnect") == NULL || argument == NULL) {
         return set(connection, process, argument);
     }
     /* The same for all threads. */

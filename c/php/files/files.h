@@ -24,8 +24,8 @@ void shim_paths_install(void);
 /* Call after the working directory of the request has changed: makes it that of the thread, if threads have their own, for
  * relative paths that C libraries open (cookies of libcurl, databases that SQLite attaches, names of Unix sockets). */
 void shim_directory_follow(void);
-/* Returns the directory of the request if the thread is in another one: threads share that of the process, or it was removed.
- * NULL if the thread is in it. */
+/* Returns the request's directory if the thread is elsewhere: because threads share the directory of the process, or because
+ * the request's was removed. NULL if the thread is in it, or runs no request. */
 const char *shim_directory_apart(void);
 
 /* ---- Locks of databases (database_locks.c) ---- */

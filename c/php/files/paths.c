@@ -74,28 +74,29 @@ static bool is_resolved(void)
 
 /* These definitions take precedence over those of libphp. */
 
-/* The directory of the thread, once a request has changed it. */
+/* The thread's own working directory; empty until a request has changed it. */
 static __thread char current[MAXPATHLEN];
 
-static const char *directory_of_request(void)
+/* Returns the directory of the request; NULL if the thread is in it. */
+static const char *directory_to_enter(void)
 {
     const cwd_state *directory = shim_directory();
-    return directory->cwd_length > 0 ? directory->cwd : "/";
+    const char *wanted = directory->cwd_length > 0 ? directory->cwd : "/";
+    return shim_has_own_directory() && strcmp(current, wanted) == 0 ? NULL : wanted;
 }
 
 const char *shim_directory_apart(void)
 {
-    const char *wanted = directory_of_request();
-    return shim_has_own_directory() && strcmp(current, wanted) == 0 ? NULL : wanted;
+    return shim_current != NULL ? directory_to_enter() : NULL;
 }
 
 void shim_directory_follow(void)
 {
-    const char *wanted = shim_has_own_directory() ? shim_directory_apart() : NULL;
+    const char *wanted = shim_has_own_directory() ? directory_to_enter() : NULL;
     if (wanted == NULL) {
         return;
     }
-    /* If it was removed, the thread does not stay in the directory of another request. */
+    /* A removed directory cannot be entered, and the current one may belong to another request. */
     const char *reached = chdir(wanted) == 0 ? wanted : chdir("/") == 0 ? "/" : NULL;
     if (reached != NULL) {
         (void)snprintf(current, sizeof(current), "%s", reached);

@@ -16,7 +16,7 @@
 void shim_umask_install(void);
 /* Whether the calling thread has its own working directory. */
 bool shim_has_own_directory(void);
-/* Call in a forked child, which shares its directory with no other thread. */
+/* Call in a forked child: its only thread has its own working directory. */
 void shim_own_directory_become(void);
 /* Whether the system lets each thread have its own umask and working directory. */
 bool shim_has_own_umask(void);

@@ -1,15 +1,14 @@
-/* Programs that a request starts.
+/* Child programs: the environment, signal mask, working directory and descriptors that they inherit.
  *
- * However PHP starts a program (proc_open, exec, shell_exec, popen, system, passthru, mail), the program receives the
- * request's environment (environment.c) and an empty signal mask; the server's mask blocks the control signals. PHP
- * itself uses posix_spawn and popen. libc's popen only uses the environment of the process, so there is a replacement
- * here, with the matching pclose.
+ * PHP starts programs with posix_spawn() (proc_open) and popen() (exec, shell_exec, system, passthru, popen, mail); both
+ * are replaced here. A program inherits the environment of its request (environment.c) and an empty signal mask: the
+ * server blocks the control signals.
  *
- * PHP opens files and sockets without close-on-exec, so a program would inherit those of all requests: it would keep
- * their locks after their end, and their connections open. It receives the descriptors that proc_open() names, and no
- * others above 2, not even those of its own request.
+ * PHP opens files and sockets without close-on-exec. A program would inherit those of every request, and hold their locks
+ * and connections after the requests have ended. It therefore inherits only descriptors 0 to 2 and those that the
+ * descriptor specification of proc_open() lists; all others are closed, including those that its request has opened.
  *
- * A request cannot replace the server with a program (pcntl_exec); a child that it has forked can. */
+ * pcntl_exec() fails in the server, and works in a forked child. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
@@ -19,33 +18,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- the descriptors and the directory of a program ---- */
 
-/* The largest number of a descriptor that proc_open() may pass: each number below it costs an action. */
+/* The largest descriptor that proc_open() may pass. Each smaller one that it does not pass takes a file action. */
 enum { PASSED_MAX = 65535 };
 
-/* Returns the call if the function of this name is running. */
-static const zend_execute_data *current_call(const char *name)
-{
-    const zend_execute_data *call = EG(current_execute_data);
-    return call != NULL && call->func != NULL && call->func->type == ZEND_INTERNAL_FUNCTION &&
-                   call->func->common.function_name != NULL && shim_is_called(call, name)
-               ? call
-               : NULL;
-}
-
-/* The descriptors that a program receives in addition to 0 to 2 are the keys of `passed`, which may be NULL. The caller has
- * added the actions that open these. */
+/* Closes all descriptors above 2 in the program, except the keys of `passed`, which may be NULL. Call it after adding the
+ * actions that open these. */
 static int close_others(posix_spawn_file_actions_t *actions, const zend_array *passed)
 {
     int last = STDERR_FILENO;
@@ -68,26 +55,26 @@ static int close_others(posix_spawn_file_actions_t *actions, const zend_array *p
         }
     }
     int result = posix_spawn_file_actions_addclosefrom_np(actions, last + 1);
-    /* No descriptor may have this number: there are none to close. */
+    /* The limit of descriptors: none can be open from here on. */
     return result == EBADF ? 0 : result;
 }
 
-/* Has the program start in the directory of the request. If that was removed, it starts in the directory of the thread. */
+/* The program starts in the working directory of its request, or of the thread if that directory was removed. */
 static int enter_directory(posix_spawn_file_actions_t *actions)
 {
-    const char *apart = shim_current != NULL ? shim_directory_apart() : NULL;
+    const char *apart = shim_directory_apart();
     return apart != NULL && access(apart, X_OK) == 0 ? NEXT(posix_spawn_file_actions_addchdir_np)(actions, apart) : 0;
 }
 
-/* Replaces libc's function; called by proc_open() with the directory as the script has written it. */
+/* Resolves the `cwd` of proc_open() against the request's directory. */
 int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path)
 {
-    const char *apart = path[0] != '/' && shim_current != NULL ? shim_directory_apart() : NULL;
+    const char *apart = path[0] != '/' ? shim_directory_apart() : NULL;
     int result = apart != NULL ? NEXT(posix_spawn_file_actions_addchdir_np)(actions, apart) : 0;
     return result == 0 ? NEXT(posix_spawn_file_actions_addchdir_np)(actions, path) : result;
 }
 
-/* Adds what proc_open() lacks. */
+/* Adds the file actions that proc_open() omits. */
 static int complete(posix_spawn_file_actions_t *actions, const zend_execute_data *proc_open)
 {
     const zval *passed = shim_argument(proc_open, 2);
@@ -106,16 +93,16 @@ typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions
                            char *const[], char *const[]);
 
 /* Starts a program with an empty signal mask in the caller's attributes, and the default action for a signal that the
- * server ignores. A program of a library other than libphp keeps the descriptors that the library passes to it. */
+ * server ignores. Libraries other than libphp choose the descriptors of their programs. */
 static int spawn(spawn_function *function, pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
     if (shim_current == NULL) {
         return function(pid, path, actions, attributes, arguments, environment);
     }
-    const zend_execute_data *proc_open = current_call("proc_open");
+    const zend_execute_data *proc_open = shim_current_call("proc_open");
     if (proc_open != NULL && actions != NULL) {
-        /* A variable of proc_open(), which only posix_spawn() may not change. */
+        /* The object is not const: it is a local variable of proc_open(). */
         int result = complete((posix_spawn_file_actions_t *)actions, proc_open);
         if (result != 0) {
             return result;
@@ -234,8 +221,8 @@ enum { PRINTED_MAX = 1 << 20 };
 static bool open_program(program *program, const char *command, bool reads)
 {
     int ends[2];
-    /* Our end is close-on-exec whatever the mode. libc's would not be, so a program that a library starts for another
-     * thread's request could inherit it, and this program would never see the end of its input. */
+    /* Close-on-exec without `e` in the mode, unlike libc's: a program that a library forks for another request could inherit
+     * our end, and this program would never see the end of its input. */
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return false;
     }
@@ -336,13 +323,10 @@ int execve(const char *path, char *const arguments[], char *const environment[])
         errno = EPERM;
         return -1;
     }
-#ifdef SYS_close_range
-    /* A library that forks and starts a program passes the descriptors that the program needs. Linux before 5.11 cannot set
-     * the flag this way. */
-    if (shim_current != NULL && current_call("pcntl_exec") != NULL) {
-        (void)syscall(SYS_close_range, STDERR_FILENO + 1u, ~0u, CLOSE_RANGE_CLOEXEC);
+    /* Libraries that fork pass on the descriptors that their program needs. Fails on Linux before 5.11. */
+    if (shim_current != NULL && shim_current_call("pcntl_exec") != NULL) {
+        (void)close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
     }
-#endif
     char **merged = NULL;
     if (environment == environ && !shim_environment_merge(&merged)) {
         errno = ENOMEM;

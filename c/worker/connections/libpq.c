@@ -52,14 +52,6 @@ static bool end_copy(PGconn *connection, int status)
     return true;
 }
 
-static bool is_asked_by_script(void)
-{
-    const zend_execute_data *call = EG(current_execute_data);
-    return call != NULL && call->func != NULL && call->func->type == ZEND_INTERNAL_FUNCTION &&
-           call->func->common.function_name != NULL &&
-           zend_string_equals_literal(call->func->common.function_name, "pg_get_result");
-}
-
 PGresult *PQgetResult(PGconn *connection)
 {
     __typeof__(&PQgetResult) get = LIBPQ(PQgetResult);
@@ -68,7 +60,7 @@ PGresult *PQgetResult(PGconn *connection)
         copying = NULL;
         return result;
     }
-    const bool is_unwanted = copying == connection && !is_asked_by_script();
+    const bool is_unwanted = copying == connection && shim_current_call("pg_get_result") == NULL;
     copying = connection;
     if (!is_unwanted) {
         return result;

@@ -106,7 +106,7 @@ void shim_locks_end(const shim_fiber *holder, bool give_back)
         if (locks.list[i - 1].holder != holder) {
             continue;
         }
-        /* A forked child shares the lock with its parent, which keeps it. */
+        /* A forked child shares the open file, and would unlock it for its parent. */
         if (give_back && !shim_is_child) {
             wake_waiters(locks.list[i - 1].descriptor);
             (void)NEXT(flock)(locks.list[i - 1].descriptor, LOCK_UN);
